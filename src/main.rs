@@ -1,0 +1,2 @@
+//! The `retest-bot` program.
+fn main() {}

@@ -1,0 +1,1 @@
+//! All integration tests of the program, in one binary.
