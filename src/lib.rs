@@ -1,1 +1,7 @@
-//! stub
+//! retest-bot restarts the failed standalone CI jobs of a pull or merge request, follows them, and posts the truth back.
+//!
+//! Read `ARCHITECTURE.md` for the layer table and the life of a `/retest`; then `domain/`, `decide/`, `flow/`.
+
+pub mod domain;
+pub mod ports;
+pub mod sandbox;

@@ -197,11 +197,7 @@ impl Wire {
         Some(fault)
     }
 
-    async fn handle(
-        &self,
-        request: Request<hyper::body::Incoming>,
-        router: Router,
-    ) -> std::io::Result<Response<Body>> {
+    async fn handle(&self, request: Request<hyper::body::Incoming>, router: Router) -> std::io::Result<Response<Body>> {
         let (parts, body) = request.into_parts();
         let body = axum::body::to_bytes(Body::new(body), REQUEST_BYTES_MAX).await.map_err(std::io::Error::other)?;
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
