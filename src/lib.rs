@@ -5,3 +5,4 @@
 pub mod domain;
 pub mod ports;
 pub mod sandbox;
+pub mod store;

@@ -1,0 +1,389 @@
+//! What people see of it: answers to commands, the report, statuses, reactions, and the audit log.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::change_key;
+use super::{Result, Store, Tx, db, from_json, to_json};
+use crate::domain::{ChangeKey, CommentRef, CommitSha, JobName, RepoKey, Timestamp};
+use crate::ports::Reaction;
+
+/// One line of an answer: what happened to one job, or to the whole command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerLine {
+    /// The job; none when the line is about the whole command.
+    pub job: Option<JobName>,
+    /// The reason's word from the documented list.
+    pub reason: String,
+    /// The sentence, Markdown that is already inert.
+    pub text: String,
+}
+
+/// The answer to one command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Who asked, as inert Markdown.
+    pub asker: String,
+    /// The command as it was understood, as inert Markdown.
+    pub command: String,
+    /// Line by line what happened.
+    pub lines: Vec<AnswerLine>,
+    /// The delivery, for people who look into the log.
+    pub delivery: String,
+    /// Whether only members may see it.
+    pub internal: bool,
+}
+
+/// A revision of a change whose report or statuses may be out of date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreported {
+    /// The change.
+    pub change: ChangeKey,
+    /// The revision's commit.
+    pub sha: CommitSha,
+    /// Failed tries so far.
+    pub tries: u32,
+    /// Tells this wish from a later one.
+    pub mark: i64,
+}
+
+/// A reaction to be made.
+#[derive(Clone, Debug)]
+pub struct DueReaction {
+    /// The store's number.
+    pub row: i64,
+    /// The change.
+    pub change: ChangeKey,
+    /// The comment.
+    pub comment: CommentRef,
+    /// Which reaction.
+    pub reaction: Reaction,
+    /// Failed tries so far.
+    pub tries: u32,
+}
+
+/// What kind of thing was posted on a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostKind {
+    /// A commit status.
+    Status,
+    /// A check run.
+    Check,
+}
+
+impl PostKind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Check => "check",
+        }
+    }
+}
+
+impl Store {
+    /// Revisions with something to report.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn due_reports(&self, now: Timestamp, limit: u32) -> Result<Vec<Unreported>> {
+        let rows: Vec<(String, i64, i64, String, u32, i64)> = sqlx::query_as(
+            "SELECT forge, repo, number, sha, tries, mark FROM unreported WHERE due_at <= $1 ORDER BY due_at LIMIT $2",
+        )
+        .bind(now.ms())
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        let row = |(forge, repo, number, sha, tries, mark): (String, i64, i64, String, u32, i64)| {
+            let sha = CommitSha::parse(&sha).ok()?;
+            Some(Unreported { change: change_key(forge, repo, number), sha, tries, mark })
+        };
+        Ok(rows.into_iter().filter_map(row).collect())
+    }
+
+    /// The revision is reported, unless more came in the meantime.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn reported(&self, done: &Unreported) -> Result<()> {
+        sqlx::query("DELETE FROM unreported WHERE forge = $1 AND repo = $2 AND number = $3 AND sha = $4 AND mark = $5")
+            .bind(done.change.repo.forge.as_str())
+            .bind(db(done.change.repo.id))
+            .bind(db(done.change.number))
+            .bind(done.sha.as_str())
+            .bind(done.mark)
+            .execute(&self.write)
+            .await?;
+        Ok(())
+    }
+
+    /// Puts a report off after a failure.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn put_off_report(&self, late: &Unreported, until: Timestamp) -> Result<()> {
+        sqlx::query(
+            "UPDATE unreported SET due_at = $5, tries = tries + 1 \
+             WHERE forge = $1 AND repo = $2 AND number = $3 AND sha = $4",
+        )
+        .bind(late.change.repo.forge.as_str())
+        .bind(db(late.change.repo.id))
+        .bind(db(late.change.number))
+        .bind(late.sha.as_str())
+        .bind(until.ms())
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    /// The comment that holds a change's report, and its text as last posted.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn report(&self, change: &ChangeKey) -> Result<(Option<u64>, Option<String>)> {
+        let row: Option<(Option<i64>, Option<String>)> =
+            sqlx::query_as("SELECT report_id, report FROM changes WHERE forge = $1 AND repo = $2 AND number = $3")
+                .bind(change.repo.forge.as_str())
+                .bind(db(change.repo.id))
+                .bind(db(change.number))
+                .fetch_optional(&self.read)
+                .await?;
+        Ok(row.map_or((None, None), |(id, text)| (id.map(super::un_db), text)))
+    }
+
+    /// Remembers the report as posted.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn put_report(&self, change: &ChangeKey, id: u64, text: &str) -> Result<()> {
+        sqlx::query("UPDATE changes SET report_id = $4, report = $5 WHERE forge = $1 AND repo = $2 AND number = $3")
+            .bind(change.repo.forge.as_str())
+            .bind(db(change.repo.id))
+            .bind(db(change.number))
+            .bind(db(id))
+            .bind(text)
+            .execute(&self.write)
+            .await?;
+        Ok(())
+    }
+
+    /// What was posted on a commit: context and value.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn posted<T: serde::de::DeserializeOwned>(
+        &self,
+        repo: &RepoKey,
+        sha: &CommitSha,
+        kind: PostKind,
+    ) -> Result<Vec<(String, T)>> {
+        let rows: Vec<(String, String)> = sqlx::query_as(
+            "SELECT context, data FROM statuses WHERE forge = $1 AND repo = $2 AND sha = $3 AND kind = $4 ORDER BY context",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(sha.as_str())
+        .bind(kind.word())
+        .fetch_all(&self.read)
+        .await?;
+        rows.into_iter().map(|(context, data)| Ok((context, from_json("posted", &data)?))).collect()
+    }
+
+    /// Remembers what was posted on a commit.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn put_posted<T: Serialize + Sync>(
+        &self,
+        (repo, sha): (&RepoKey, &CommitSha),
+        kind: PostKind,
+        context: &str,
+        posted: &T,
+        at: Timestamp,
+    ) -> Result<()> {
+        sqlx::query(
+            "INSERT INTO statuses (forge, repo, sha, kind, context, data, at) VALUES ($1, $2, $3, $4, $5, $6, $7) \
+             ON CONFLICT (forge, repo, sha, kind, context) DO UPDATE SET data = excluded.data, at = excluded.at",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(sha.as_str())
+        .bind(kind.word())
+        .bind(context)
+        .bind(to_json("posted", posted)?)
+        .bind(at.ms())
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    /// Reactions to be made.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn due_reactions(&self, now: Timestamp, limit: u32) -> Result<Vec<DueReaction>> {
+        let rows: Vec<(i64, String, i64, i64, String, u32)> = sqlx::query_as(
+            "SELECT id, forge, repo, number, data, tries FROM reactions WHERE due_at <= $1 ORDER BY id LIMIT $2",
+        )
+        .bind(now.ms())
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        rows.into_iter()
+            .map(|(row, forge, repo, number, data, tries)| {
+                let (comment, reaction) = from_json("reaction", &data)?;
+                Ok(DueReaction { row, change: change_key(forge, repo, number), comment, reaction, tries })
+            })
+            .collect()
+    }
+
+    /// Puts a reaction off, or ends it when `until` is none.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn set_reaction(&self, row: i64, until: Option<Timestamp>) -> Result<()> {
+        let text = match until {
+            Some(_) => "UPDATE reactions SET due_at = $2, tries = tries + 1 WHERE id = $1",
+            None => "DELETE FROM reactions WHERE id = $1",
+        };
+        sqlx::query(text).bind(row).bind(until.map(Timestamp::ms)).execute(&self.write).await?;
+        Ok(())
+    }
+
+    /// The newest answers on a change, oldest of them first, at most `limit`.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn answers(&self, change: &ChangeKey, limit: u32) -> Result<Vec<Answer>> {
+        let rows: Vec<(String,)> = sqlx::query_as(
+            "SELECT data FROM answers WHERE forge = $1 AND repo = $2 AND number = $3 ORDER BY id DESC LIMIT $4",
+        )
+        .bind(change.repo.forge.as_str())
+        .bind(db(change.repo.id))
+        .bind(db(change.number))
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().rev().map(|(data,)| from_json("answer", data)).collect()
+    }
+
+    /// The audit log of a change, oldest first: when, which commit, which job, what. At most `limit` newest entries.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn audit_log(&self, change: &ChangeKey, limit: u32) -> Result<Vec<(Timestamp, String, String, String)>> {
+        let rows: Vec<(i64, String, String, String)> = sqlx::query_as(
+            "SELECT at, sha, job, what FROM audit WHERE forge = $1 AND repo = $2 AND number = $3 ORDER BY id DESC LIMIT $4",
+        )
+        .bind(change.repo.forge.as_str())
+        .bind(db(change.repo.id))
+        .bind(db(change.number))
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        Ok(rows.into_iter().rev().map(|(at, sha, job, what)| (Timestamp::from_ms(at), sha, job, what)).collect())
+    }
+
+    /// When the next report or reaction is due.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn next_report(&self) -> Result<Option<Timestamp>> {
+        let (due,): (Option<i64>,) = sqlx::query_as(
+            "SELECT min(due) FROM (SELECT min(due_at) AS due FROM unreported UNION ALL SELECT min(due_at) FROM reactions)",
+        )
+        .fetch_one(&self.read)
+        .await?;
+        Ok(due.map(Timestamp::from_ms))
+    }
+}
+
+impl Tx {
+    /// Wants the report and statuses of a revision brought up to date at `due`.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn want_report(&mut self, change: &ChangeKey, sha: &CommitSha, due: Timestamp) -> Result<()> {
+        sqlx::query(
+            "INSERT INTO unreported (forge, repo, number, sha, due_at, mark) VALUES ($1, $2, $3, $4, $5, 1) \
+             ON CONFLICT (forge, repo, number, sha) DO UPDATE SET mark = unreported.mark + 1, \
+             due_at = CASE WHEN unreported.tries > 0 THEN unreported.due_at ELSE min(unreported.due_at, excluded.due_at) END",
+        )
+        .bind(change.repo.forge.as_str())
+        .bind(db(change.repo.id))
+        .bind(db(change.number))
+        .bind(sha.as_str())
+        .bind(due.ms())
+        .execute(&mut *self.0)
+        .await?;
+        Ok(())
+    }
+
+    /// Wants a reaction to a comment.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn want_reaction(
+        &mut self,
+        change: &ChangeKey,
+        comment: &CommentRef,
+        reaction: Reaction,
+        due: Timestamp,
+    ) -> Result<()> {
+        sqlx::query("INSERT INTO reactions (forge, repo, number, data, due_at) VALUES ($1, $2, $3, $4, $5)")
+            .bind(change.repo.forge.as_str())
+            .bind(db(change.repo.id))
+            .bind(db(change.number))
+            .bind(to_json("reaction", &(comment, reaction))?)
+            .bind(due.ms())
+            .execute(&mut *self.0)
+            .await?;
+        Ok(())
+    }
+
+    /// Stores the answer to a command.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn put_answer(
+        &mut self,
+        change: &ChangeKey,
+        sha: &CommitSha,
+        answer: &Answer,
+        at: Timestamp,
+    ) -> Result<()> {
+        sqlx::query("INSERT INTO answers (forge, repo, number, sha, at, data) VALUES ($1, $2, $3, $4, $5, $6)")
+            .bind(change.repo.forge.as_str())
+            .bind(db(change.repo.id))
+            .bind(db(change.number))
+            .bind(sha.as_str())
+            .bind(at.ms())
+            .bind(to_json("answer", answer)?)
+            .execute(&mut *self.0)
+            .await?;
+        Ok(())
+    }
+
+    /// Writes a line of the audit log.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn audit(
+        &mut self,
+        change: &ChangeKey,
+        sha: &CommitSha,
+        job: &str,
+        what: &str,
+        at: Timestamp,
+    ) -> Result<()> {
+        sqlx::query("INSERT INTO audit (at, forge, repo, number, sha, job, what) VALUES ($1, $2, $3, $4, $5, $6, $7)")
+            .bind(at.ms())
+            .bind(change.repo.forge.as_str())
+            .bind(db(change.repo.id))
+            .bind(db(change.number))
+            .bind(sha.as_str())
+            .bind(job)
+            .bind(what)
+            .execute(&mut *self.0)
+            .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! Deliveries: stored before they are answered, each happening once, in groups that share one commit.
+
+use sqlx::SqlitePool;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Result, Store, StoreError, from_json, to_json};
+use crate::domain::{DeliveryId, ForgeEvent, ForgeName, Timestamp};
+
+/// How many requests may wait for the writer; more are told to come back (503).
+const WAITING_MAX: usize = 8_192;
+
+/// A delivery to store.
+#[derive(Clone, Debug)]
+pub struct NewDelivery {
+    /// The forge that sent it.
+    pub forge: ForgeName,
+    /// The forge's id of it.
+    pub id: DeliveryId,
+    /// What it holds.
+    pub event: ForgeEvent,
+    /// When it arrived.
+    pub at: Timestamp,
+}
+
+/// What became of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// It is on the disk now.
+    Stored,
+    /// It was there before, or another delivery told of the same happening.
+    Duplicate,
+}
+
+/// A delivery that waits to be worked on.
+#[derive(Clone, Debug)]
+pub struct StoredDelivery {
+    /// The store's number; rises in order of arrival.
+    pub row: i64,
+    /// The forge that sent it.
+    pub forge: ForgeName,
+    /// The forge's id of it.
+    pub id: DeliveryId,
+    /// Deliveries with the same lane are worked on in order. None for facts, which any order serves.
+    pub lane: Option<String>,
+    /// What it holds.
+    pub event: ForgeEvent,
+    /// When it arrived.
+    pub at: Timestamp,
+    /// Not before.
+    pub due_at: Timestamp,
+    /// Failed tries so far.
+    pub tries: u32,
+}
+
+struct Waiting {
+    forge: String,
+    row: serde_json::Value,
+    delivery: String,
+    done: oneshot::Sender<Result<Accepted>>,
+}
+
+/// The one writer of deliveries.
+#[derive(Clone, Debug)]
+pub(super) struct Group(mpsc::Sender<Waiting>);
+
+impl Group {
+    pub(super) fn start(pool: SqlitePool, batch_max: usize) -> Self {
+        let (sender, mut receiver) = mpsc::channel::<Waiting>(WAITING_MAX);
+        tokio::spawn(async move {
+            let mut batch = Vec::new();
+            while receiver.recv_many(&mut batch, batch_max.max(1)).await > 0 {
+                let result = write(&pool, &batch).await;
+                answer(batch.drain(..), result);
+            }
+        });
+        Self(sender)
+    }
+
+    /// Waits until everything handed over so far is on the disk.
+    pub(super) async fn stop(&self) {
+        // A permit for the whole channel is granted only when it is empty.
+        drop(self.0.reserve_many(WAITING_MAX).await);
+    }
+}
+
+/// Writes a batch in one transaction with one statement, and gives back what was new: (forge, delivery).
+async fn write(pool: &SqlitePool, batch: &[Waiting]) -> Result<Vec<(String, String)>> {
+    let rows = to_json("batch of deliveries", &batch.iter().map(|w| &w.row).collect::<Vec<_>>())?;
+    let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
+    let new = sqlx::query_as(INSERT).bind(rows).fetch_all(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(new)
+}
+
+const INSERT: &str = "INSERT INTO deliveries (forge, delivery, dedupe, lane, event, received_at) \
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each($1) \
+    WHERE true ON CONFLICT DO NOTHING RETURNING forge, delivery";
+
+fn answer(batch: impl Iterator<Item = Waiting>, result: Result<Vec<(String, String)>>) {
+    match result {
+        Ok(mut new) => {
+            for waiting in batch {
+                let hit = new.iter().position(|(forge, id)| *forge == waiting.forge && *id == waiting.delivery);
+                let accepted = hit.map_or(Accepted::Duplicate, |at| {
+                    new.swap_remove(at);
+                    Accepted::Stored
+                });
+                waiting.done.send(Ok(accepted)).ok();
+            }
+        }
+        Err(error) => {
+            tracing::error!(%error, "deliveries could not be stored; the forge is told so");
+            for waiting in batch {
+                waiting.done.send(Err(StoreError::Closed)).ok();
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Stores a delivery durably: when this returns `Stored`, it survives a power cut.
+    ///
+    /// # Errors
+    /// Nothing was stored and the sender must be told so.
+    pub async fn accept(&self, new: NewDelivery) -> Result<Accepted> {
+        let lane = lane_of(&new.event);
+        let event = to_json("event", &new.event)?;
+        let dedupe = new.event.dedupe_key();
+        let (forge, delivery) = (new.forge.as_str().to_owned(), new.id.as_str().to_owned());
+        let row = serde_json::json!([forge, delivery, dedupe, lane, event, new.at.ms()]);
+        let (done, wait) = oneshot::channel();
+        self.group.0.try_send(Waiting { forge, row, delivery, done }).map_err(|_| StoreError::Closed)?;
+        wait.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// The oldest deliveries that wait, in order of arrival.
+    ///
+    /// # Errors
+    /// When the database is not there. A row that cannot be read is set aside, not an error.
+    pub async fn waiting_deliveries(&self, limit: u32) -> Result<Vec<StoredDelivery>> {
+        type Row = (i64, String, String, Option<String>, String, i64, i64, u32);
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT id, forge, delivery, lane, event, received_at, due_at, tries FROM deliveries \
+             WHERE state = 0 ORDER BY id LIMIT $1",
+        )
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        let mut out = Vec::with_capacity(rows.len());
+        for (row, forge, id, lane, event, at, due_at, tries) in rows {
+            match from_json("event", &event) {
+                Ok(event) => out.push(StoredDelivery {
+                    row,
+                    forge: ForgeName::new(forge),
+                    id: DeliveryId::new(id),
+                    lane,
+                    event,
+                    at: Timestamp::from_ms(at),
+                    due_at: Timestamp::from_ms(due_at),
+                    tries,
+                }),
+                Err(error) => {
+                    tracing::error!(delivery = %id, %error, "a stored delivery is set aside");
+                    self.set_delivery(row, 2, Timestamp::default(), &error.to_string()).await?;
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Puts a delivery off after a failure.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn put_off_delivery(&self, row: i64, until: Timestamp, why: &str) -> Result<()> {
+        self.set_delivery(row, 0, until, why).await
+    }
+
+    /// Gives a delivery up, with the reason on record.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn give_up_delivery(&self, row: i64, why: &str) -> Result<()> {
+        self.set_delivery(row, 2, Timestamp::default(), why).await
+    }
+
+    async fn set_delivery(&self, row: i64, state: i64, due_at: Timestamp, note: &str) -> Result<()> {
+        sqlx::query("UPDATE deliveries SET state = $2, due_at = $3, note = $4, tries = tries + 1 WHERE id = $1")
+            .bind(row)
+            .bind(state)
+            .bind(due_at.ms())
+            .bind(note)
+            .execute(&self.write)
+            .await?;
+        Ok(())
+    }
+
+    /// Forgets what is older than `before`, and says how many rows went. Open retries and open changes stay.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn forget_before(&self, before: Timestamp) -> Result<u64> {
+        const TEXTS: [&str; 9] = [
+            "DELETE FROM deliveries WHERE received_at < $1 AND state <> 0",
+            "DELETE FROM retries WHERE made_at < $1 AND open = 0",
+            "DELETE FROM answers WHERE at < $1",
+            "DELETE FROM audit WHERE at < $1",
+            "DELETE FROM statuses WHERE at < $1",
+            "DELETE FROM heads WHERE (forge, repo, number) IN \
+                (SELECT forge, repo, number FROM changes WHERE updated_at < $1 AND open = 0)",
+            "DELETE FROM jobs WHERE (forge, repo, sha) IN (SELECT r.forge, r.repo, r.sha FROM revisions r \
+                WHERE r.known_from < $1 AND NOT EXISTS (SELECT 1 FROM changes c \
+                WHERE c.forge = r.forge AND c.repo = r.repo AND c.head = r.sha AND c.open = 1))",
+            "DELETE FROM revisions WHERE known_from < $1 AND NOT EXISTS (SELECT 1 FROM changes c \
+                WHERE c.forge = revisions.forge AND c.repo = revisions.repo AND c.head = revisions.sha AND c.open = 1)",
+            "DELETE FROM changes WHERE updated_at < $1 AND open = 0",
+        ];
+        let mut gone = 0;
+        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        for text in TEXTS {
+            gone += sqlx::query(text).bind(before.ms()).execute(&mut *tx).await?.rows_affected();
+        }
+        tx.commit().await?;
+        Ok(gone)
+    }
+}
+
+/// Commands of one change go in order; facts have no lane and go before the commands.
+fn lane_of(event: &ForgeEvent) -> Option<String> {
+    let repo = event.repo().key.id;
+    match event {
+        ForgeEvent::Comment(comment) => Some(format!("{repo}/{}", comment.change.number)),
+        ForgeEvent::Press(press) => Some(format!("{repo}/{}", press.sha)),
+        ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) => None,
+    }
+}

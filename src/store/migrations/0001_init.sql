@@ -1,0 +1,190 @@
+-- Times are milliseconds since 1970 UTC. Only constructs that SQLite and PostgreSQL share.
+
+CREATE TABLE deliveries (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    forge       TEXT    NOT NULL,
+    delivery    TEXT    NOT NULL,
+    dedupe      TEXT,
+    lane        TEXT,
+    event       TEXT    NOT NULL,
+    received_at BIGINT  NOT NULL,
+    state       INTEGER NOT NULL DEFAULT 0,
+    due_at      BIGINT  NOT NULL DEFAULT 0,
+    tries       INTEGER NOT NULL DEFAULT 0,
+    note        TEXT
+);
+CREATE UNIQUE INDEX deliveries_once ON deliveries (forge, delivery);
+CREATE UNIQUE INDEX deliveries_same ON deliveries (forge, dedupe) WHERE dedupe IS NOT NULL;
+CREATE INDEX deliveries_new ON deliveries (id) WHERE state = 0;
+CREATE INDEX deliveries_age ON deliveries (received_at);
+
+CREATE TABLE repos (
+    forge TEXT NOT NULL,
+    repo  BIGINT NOT NULL,
+    data  TEXT NOT NULL,
+    PRIMARY KEY (forge, repo)
+);
+
+CREATE TABLE changes (
+    forge      TEXT    NOT NULL,
+    repo       BIGINT  NOT NULL,
+    number     BIGINT  NOT NULL,
+    head       TEXT    NOT NULL,
+    open       INTEGER NOT NULL,
+    updated_at BIGINT  NOT NULL,
+    data       TEXT    NOT NULL,
+    report_id  BIGINT,
+    report     TEXT,
+    PRIMARY KEY (forge, repo, number)
+);
+CREATE INDEX changes_head ON changes (forge, repo, head);
+CREATE INDEX changes_age ON changes (updated_at);
+
+CREATE TABLE heads (
+    forge    TEXT   NOT NULL,
+    repo     BIGINT NOT NULL,
+    number   BIGINT NOT NULL,
+    delivery BIGINT NOT NULL,
+    sha      TEXT   NOT NULL,
+    PRIMARY KEY (forge, repo, number, delivery)
+);
+
+CREATE TABLE revisions (
+    forge      TEXT   NOT NULL,
+    repo       BIGINT NOT NULL,
+    sha        TEXT   NOT NULL,
+    known_from BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, sha)
+);
+CREATE INDEX revisions_age ON revisions (known_from);
+
+CREATE TABLE required (
+    forge    TEXT   NOT NULL,
+    repo     BIGINT NOT NULL,
+    base_ref TEXT   NOT NULL,
+    names    TEXT   NOT NULL,
+    asked_at BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, base_ref)
+);
+
+CREATE TABLE jobs (
+    forge    TEXT    NOT NULL,
+    repo     BIGINT  NOT NULL,
+    sha      TEXT    NOT NULL,
+    name     TEXT    NOT NULL,
+    scope    TEXT    NOT NULL,
+    folded   TEXT    NOT NULL,
+    state    TEXT    NOT NULL,
+    bad      INTEGER NOT NULL,
+    progress INTEGER NOT NULL,
+    order1   BIGINT  NOT NULL,
+    order2   BIGINT  NOT NULL,
+    run      TEXT    NOT NULL,
+    grp      TEXT,
+    origin   TEXT    NOT NULL,
+    cause    TEXT,
+    url      TEXT,
+    flags    INTEGER NOT NULL,
+    needs    TEXT,
+    at       BIGINT  NOT NULL,
+    runner   TEXT,
+    runs     INTEGER NOT NULL,
+    PRIMARY KEY (forge, repo, sha, name, scope)
+) WITHOUT ROWID;
+CREATE INDEX jobs_bad ON jobs (forge, repo, sha) WHERE bad = 1;
+CREATE INDEX jobs_folded ON jobs (forge, repo, sha, folded);
+
+CREATE TABLE retries (
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    key    TEXT    NOT NULL UNIQUE,
+    forge  TEXT    NOT NULL,
+    repo   BIGINT  NOT NULL,
+    number BIGINT  NOT NULL,
+    sha    TEXT    NOT NULL,
+    job    TEXT    NOT NULL,
+    scope  TEXT    NOT NULL,
+    runner TEXT    NOT NULL,
+    state  TEXT    NOT NULL,
+    open   INTEGER NOT NULL,
+    owner  TEXT,
+    grp    TEXT,
+    due_at BIGINT  NOT NULL,
+    made_at BIGINT NOT NULL,
+    data   TEXT    NOT NULL
+);
+CREATE UNIQUE INDEX retries_one_open ON retries (forge, repo, sha, job, scope) WHERE open = 1;
+CREATE INDEX retries_due ON retries (due_at) WHERE open = 1;
+CREATE INDEX retries_of_revision ON retries (forge, repo, number, sha);
+CREATE INDEX retries_of_group ON retries (forge, repo, grp) WHERE open = 1 AND grp IS NOT NULL;
+CREATE INDEX retries_age ON retries (made_at);
+
+CREATE TABLE cancellations (
+    retry  BIGINT PRIMARY KEY,
+    due_at BIGINT NOT NULL,
+    tries  INTEGER NOT NULL DEFAULT 0
+);
+
+CREATE TABLE statuses (
+    forge   TEXT   NOT NULL,
+    repo    BIGINT NOT NULL,
+    sha     TEXT   NOT NULL,
+    context TEXT   NOT NULL,
+    kind    TEXT   NOT NULL,
+    data    TEXT   NOT NULL,
+    at      BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, sha, kind, context)
+);
+CREATE INDEX statuses_age ON statuses (at);
+
+CREATE TABLE unreported (
+    forge  TEXT   NOT NULL,
+    repo   BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    sha    TEXT   NOT NULL,
+    due_at BIGINT NOT NULL,
+    tries  INTEGER NOT NULL DEFAULT 0,
+    mark   BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, number, sha)
+);
+CREATE INDEX unreported_due ON unreported (due_at);
+
+CREATE TABLE reactions (
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    forge  TEXT   NOT NULL,
+    repo   BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    data   TEXT   NOT NULL,
+    due_at BIGINT NOT NULL,
+    tries  INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX reactions_due ON reactions (due_at);
+
+CREATE TABLE answers (
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    forge  TEXT   NOT NULL,
+    repo   BIGINT NOT NULL,
+    number BIGINT NOT NULL,
+    sha    TEXT   NOT NULL,
+    at     BIGINT NOT NULL,
+    data   TEXT   NOT NULL
+);
+CREATE INDEX answers_of_change ON answers (forge, repo, number, id);
+CREATE INDEX answers_age ON answers (at);
+
+CREATE TABLE audit (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    at       BIGINT NOT NULL,
+    forge    TEXT   NOT NULL,
+    repo     BIGINT NOT NULL,
+    number   BIGINT NOT NULL,
+    sha      TEXT   NOT NULL,
+    job      TEXT   NOT NULL,
+    what     TEXT   NOT NULL
+);
+CREATE INDEX audit_of_job ON audit (forge, repo, number, job, id);
+CREATE INDEX audit_age ON audit (at);
+
+CREATE TABLE meta (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);

@@ -1,0 +1,268 @@
+//! Retries: one row per wish, its key unique for ever, at most one open per job and head.
+
+use super::{Result, Store, Tx, db, from_json, to_json};
+use crate::domain::{ChangeKey, CommitSha, DispatchKey, RepoKey, Retry, RetryId, Timestamp};
+
+type Row = (i64, String, Option<String>);
+
+fn retry_from((id, data, _): &Row) -> Result<Retry> {
+    let mut retry: Retry = from_json("retry", data)?;
+    retry.id = RetryId(*id);
+    Ok(retry)
+}
+
+impl Store {
+    /// The open retries that are due, with the owner that is calling the runner for them (`Dispatching` only).
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn due_retries(&self, now: Timestamp, limit: u32) -> Result<Vec<(Retry, Option<String>)>> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT id, data, owner FROM retries WHERE open = 1 AND due_at <= $1 ORDER BY due_at, id LIMIT $2",
+        )
+        .bind(now.ms())
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().map(|row| Ok((retry_from(row)?, row.2.clone()))).collect()
+    }
+
+    /// When the next open retry is due; none when none is open.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn next_due(&self) -> Result<Option<Timestamp>> {
+        let (due,): (Option<i64>,) =
+            sqlx::query_as("SELECT min(due_at) FROM retries WHERE open = 1").fetch_one(&self.read).await?;
+        Ok(due.map(Timestamp::from_ms))
+    }
+
+    /// Every retry of a change on one head, oldest first.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn retries_of(&self, change: &ChangeKey, sha: &CommitSha) -> Result<Vec<Retry>> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT id, data, owner FROM retries WHERE forge = $1 AND repo = $2 AND number = $3 AND sha = $4 ORDER BY id",
+        )
+        .bind(change.repo.forge.as_str())
+        .bind(db(change.repo.id))
+        .bind(db(change.number))
+        .bind(sha.as_str())
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().map(retry_from).collect()
+    }
+
+    /// The open retries of a repository that belong to a group.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn open_in_group(&self, repo: &RepoKey, group: &str) -> Result<Vec<Retry>> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT id, data, owner FROM retries WHERE forge = $1 AND repo = $2 AND grp = $3 AND open = 1 ORDER BY id",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(group)
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().map(retry_from).collect()
+    }
+
+    /// A retry by its key.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn retry_by_key(&self, key: &DispatchKey) -> Result<Option<Retry>> {
+        let row: Option<Row> = sqlx::query_as("SELECT id, data, owner FROM retries WHERE key = $1")
+            .bind(key.as_str())
+            .fetch_optional(&self.read)
+            .await?;
+        row.as_ref().map(retry_from).transpose()
+    }
+
+    /// How many retries stand in each state, for metrics.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn count_open(&self) -> Result<Vec<(String, i64)>> {
+        Ok(sqlx::query_as("SELECT state, count(*) FROM retries WHERE open = 1 GROUP BY state")
+            .fetch_all(&self.read)
+            .await?)
+    }
+
+    /// Cancellations that are due: the retry and the failed tries so far.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn due_cancellations(&self, now: Timestamp, limit: u32) -> Result<Vec<(Retry, u32)>> {
+        let rows: Vec<(i64, String, u32)> = sqlx::query_as(
+            "SELECT r.id, r.data, c.tries FROM cancellations c JOIN retries r ON r.id = c.retry \
+             WHERE c.due_at <= $1 ORDER BY c.due_at LIMIT $2",
+        )
+        .bind(now.ms())
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        rows.into_iter().map(|(id, data, tries)| Ok((retry_from(&(id, data, None))?, tries))).collect()
+    }
+
+    /// Puts a cancellation off, or ends it when `until` is none.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn set_cancellation(&self, id: RetryId, until: Option<Timestamp>) -> Result<()> {
+        let text = match until {
+            Some(_) => "UPDATE cancellations SET due_at = $2, tries = tries + 1 WHERE retry = $1",
+            None => "DELETE FROM cancellations WHERE retry = $1",
+        };
+        sqlx::query(text).bind(id.0).bind(until.map(Timestamp::ms)).execute(&self.write).await?;
+        Ok(())
+    }
+}
+
+impl Tx {
+    /// Stores a new retry, unless one for the same job and head is open or its key was used before: then `None`.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn new_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<Option<RetryId>> {
+        let row: Option<(i64,)> = sqlx::query_as(
+            "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, due_at, \
+             made_at, data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14) \
+             ON CONFLICT DO NOTHING RETURNING id",
+        )
+        .bind(retry.key.as_str())
+        .bind(retry.change.repo.forge.as_str())
+        .bind(db(retry.change.repo.id))
+        .bind(db(retry.change.number))
+        .bind(retry.sha.as_str())
+        .bind(retry.job.as_str())
+        .bind(&retry.scope)
+        .bind(retry.runner.as_str())
+        .bind(retry.state.word())
+        .bind(owner)
+        .bind(retry.group.as_deref())
+        .bind(retry.due_at.ms())
+        .bind(retry.created_at.ms())
+        .bind(to_json("retry", retry)?)
+        .fetch_optional(&mut *self.0)
+        .await?;
+        Ok(row.map(|(id,)| RetryId(id)))
+    }
+
+    /// The retry as it stands now; the truth to step from.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn retry(&mut self, id: RetryId) -> Result<Option<Retry>> {
+        let row: Option<Row> = sqlx::query_as("SELECT id, data, owner FROM retries WHERE id = $1")
+            .bind(id.0)
+            .fetch_optional(&mut *self.0)
+            .await?;
+        row.as_ref().map(retry_from).transpose()
+    }
+
+    /// The open retries of a commit, whichever change they belong to.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn open_retries(&mut self, repo: &RepoKey, sha: &CommitSha) -> Result<Vec<Retry>> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT id, data, owner FROM retries WHERE forge = $1 AND repo = $2 AND sha = $3 AND open = 1 ORDER BY id",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(sha.as_str())
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(retry_from).collect()
+    }
+
+    /// The open retries of a change that are not about `head`; all of them when there is no head any more.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn open_elsewhere(&mut self, change: &ChangeKey, head: Option<&CommitSha>) -> Result<Vec<Retry>> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT id, data, owner FROM retries WHERE forge = $1 AND repo = $2 AND number = $3 AND sha <> $4 AND open = 1",
+        )
+        .bind(change.repo.forge.as_str())
+        .bind(db(change.repo.id))
+        .bind(db(change.number))
+        .bind(head.map_or("", CommitSha::as_str))
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(retry_from).collect()
+    }
+
+    /// The retries that wait for a group.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn waiting_on_group(&mut self, repo: &RepoKey, group: &str) -> Result<Vec<Retry>> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT id, data, owner FROM retries WHERE forge = $1 AND repo = $2 AND grp = $3 AND open = 1 \
+             AND state = 'waiting' ORDER BY id",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(group)
+        .fetch_all(&mut *self.0)
+        .await?;
+        rows.iter().map(retry_from).collect()
+    }
+
+    /// Writes a retry back; `owner` is who is calling its runner.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn put_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<()> {
+        sqlx::query(
+            "UPDATE retries SET state = $2, open = $3, owner = $4, due_at = $5, data = $6, grp = $7 WHERE id = $1",
+        )
+        .bind(retry.id.0)
+        .bind(retry.state.word())
+        .bind(i64::from(retry.state.is_open()))
+        .bind(owner)
+        .bind(retry.due_at.ms())
+        .bind(to_json("retry", retry)?)
+        .bind(retry.group.as_deref())
+        .execute(&mut *self.0)
+        .await?;
+        Ok(())
+    }
+
+    /// Asks for the run of a closed retry to be cancelled in its runner.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn want_cancellation(&mut self, id: RetryId, at: Timestamp) -> Result<()> {
+        sqlx::query("INSERT INTO cancellations (retry, due_at) VALUES ($1, $2) ON CONFLICT (retry) DO NOTHING")
+            .bind(id.0)
+            .bind(at.ms())
+            .execute(&mut *self.0)
+            .await?;
+        Ok(())
+    }
+
+    /// How many retries a job had on a head before.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn retries_so_far(&mut self, retry: &Retry) -> Result<u32> {
+        let (count,): (u32,) = sqlx::query_as(
+            "SELECT count(*) FROM retries WHERE forge = $1 AND repo = $2 AND number = $3 AND sha = $4 AND job = $5 AND scope = $6",
+        )
+        .bind(retry.change.repo.forge.as_str())
+        .bind(db(retry.change.repo.id))
+        .bind(db(retry.change.number))
+        .bind(retry.sha.as_str())
+        .bind(retry.job.as_str())
+        .bind(&retry.scope)
+        .fetch_one(&mut *self.0)
+        .await?;
+        Ok(count)
+    }
+}
