@@ -2,7 +2,9 @@
 //!
 //! Read `ARCHITECTURE.md` for the layer table and the life of a `/retest`; then `domain/`, `decide/`, `flow/`.
 
+pub mod decide;
 pub mod domain;
+pub mod flow;
 pub mod ports;
 pub mod sandbox;
 pub mod store;
