@@ -5,6 +5,7 @@
 pub mod decide;
 pub mod domain;
 pub mod flow;
+pub mod http;
 pub mod ports;
 pub mod sandbox;
 pub mod store;
