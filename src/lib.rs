@@ -5,4 +5,5 @@
 pub mod domain;
 pub mod ports;
 pub mod sandbox;
+pub mod settings;
 pub mod store;
