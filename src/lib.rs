@@ -8,4 +8,5 @@ pub mod flow;
 pub mod http;
 pub mod ports;
 pub mod sandbox;
+pub mod settings;
 pub mod store;
