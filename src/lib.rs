@@ -4,4 +4,5 @@
 
 pub mod domain;
 pub mod ports;
+pub mod runner;
 pub mod sandbox;
