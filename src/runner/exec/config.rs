@@ -286,7 +286,8 @@ mod tests {
     #[test]
     fn a_job_that_cannot_work_is_refused_at_load() {
         assert_eq!(job().check(), Ok(()));
-        let broken: [(&str, fn(&mut ExecJob)); 8] = [
+        type Change = fn(&mut ExecJob);
+        let broken: [(&str, Change); 8] = [
             ("no program", |j| j.command.clear()),
             ("an empty program", |j| j.command = vec![String::new()]),
             ("a NUL", |j| j.command.push("a\0b".into())),

@@ -75,7 +75,7 @@ impl ExecRunner {
         std::fs::create_dir_all(&path).map_err(failed)?;
         config.state_directory = path.canonicalize().map_err(failed)?;
         let mut ledger = Ledger::default();
-        for (key, place) in place::list(&config.state_directory).map_err(failed)?.0 {
+        for (key, place) in place::list(&config.state_directory).map_err(failed)?.runs {
             // A directory that cannot be read counts for nothing here; asking for its run will say what is wrong.
             if let Ok(spec) = place.spec() {
                 let count = ledger.attempts.entry(spec.subject).or_default();
@@ -305,12 +305,12 @@ impl Inner {
 
     fn sweep(&self, older_than: Timestamp) -> io::Result<usize> {
         let _quiet = self.ledger();
-        let (places, hidden) = place::list(&self.config.state_directory)?;
-        for leftover in hidden {
+        let contents = place::list(&self.config.state_directory)?;
+        for leftover in contents.leftovers {
             place::remove_tree(&leftover)?;
         }
         let mut removed = 0;
-        for (_, place) in places {
+        for (_, place) in contents.runs {
             let dispatched = || place.spec().map_or(i64::MIN, |spec| spec.dispatched_ms);
             let over_at = match place.standing()? {
                 Standing::Absent | Standing::Pending | Standing::Running => continue,

@@ -221,21 +221,30 @@ impl Place {
     }
 }
 
-/// All places below the state directory, by key, and the hidden leftovers of making and removing.
-pub(super) fn list(root: &Path) -> io::Result<(Vec<(String, Place)>, Vec<PathBuf>)> {
-    let (mut places, mut hidden) = (Vec::new(), Vec::new());
+/// What stands below the state directory.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// The runs by key.
+    pub runs: Vec<(String, Place)>,
+    /// What a crash left of making or removing one.
+    pub leftovers: Vec<PathBuf>,
+}
+
+/// Lists the state directory; what is neither a run nor ours is passed over.
+pub(super) fn list(root: &Path) -> io::Result<Contents> {
+    let mut contents = Contents::default();
     for entry in std::fs::read_dir(root)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         if name.starts_with(".new-") || name.starts_with(".gone-") {
-            hidden.push(entry.path());
+            contents.leftovers.push(entry.path());
         } else if let Some(place) = Place::of(root, &name)
             && entry.file_type()?.is_dir()
         {
-            places.push((name, place));
+            contents.runs.push((name, place));
         }
     }
-    Ok((places, hidden))
+    Ok(contents)
 }
 
 /// Removes a directory and all in it; none there is fine.
