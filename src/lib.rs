@@ -7,6 +7,7 @@ pub mod domain;
 pub mod flow;
 pub mod http;
 pub mod ports;
+pub mod runner;
 pub mod sandbox;
 pub mod settings;
 pub mod store;

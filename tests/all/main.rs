@@ -1,1 +1,4 @@
 //! All integration tests of the program, in one binary.
+
+mod exec;
+mod http_runner;
