@@ -1,1 +1,3 @@
 //! All integration tests of the program, in one binary.
+
+mod prism;
