@@ -2,3 +2,4 @@
 
 mod exec;
 mod http_runner;
+mod prism;
