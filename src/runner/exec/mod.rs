@@ -163,10 +163,6 @@ impl Runner for ExecRunner {
         self.blocking(move |inner| inner.log_tail(&handle, bytes_max)).await?
     }
 
-    fn declared_jobs(&self, _repo: &Repo) -> Vec<JobName> {
-        self.inner.config.jobs.iter().map(|job| job.name.clone()).collect()
-    }
-
     fn allowed_overrides(&self, job: &JobName) -> Vec<String> {
         self.inner.config.job(job).map(|job| job.overrides.clone()).unwrap_or_default()
     }

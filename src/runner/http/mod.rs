@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use self::config::{Plan, is_name};
+use self::config::Plan;
 use self::template::{AddressTemplate, Values};
 use self::wire::{Answer, Tail};
 use super::log_text;
@@ -341,11 +341,6 @@ impl Runner for HttpRunner {
             }
             Tail::Answered(answer) => Err(self.failure(&answer, &key)),
         }
-    }
-
-    fn declared_jobs(&self, _repo: &Repo) -> Vec<JobName> {
-        let names = self.plan.config.jobs.iter().filter(|job| is_name(&job.pattern));
-        names.map(|job| JobName::new(&job.pattern)).collect()
     }
 
     fn allowed_overrides(&self, job: &JobName) -> Vec<String> {
