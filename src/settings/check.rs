@@ -236,9 +236,9 @@ impl RepositoryGlobs {
         self.set.is_match(full_name)
     }
 
-    /// The compiled globs; none when every repository belongs to the set.
-    pub fn glob_set(&self) -> Option<GlobSet> {
-        (!self.patterns.is_empty()).then(|| self.set.clone())
+    /// The globs, compiled.
+    pub fn glob_set(&self) -> &GlobSet {
+        &self.set
     }
 
     /// The globs as written.
