@@ -1,0 +1,8 @@
+//! The runner modules: each translates one kind of system that executes jobs into our words.
+//!
+//! A module implements [`crate::ports::Runner`] and nothing else; only `app.rs` names the modules, and they never
+//! import each other. What two of them share about logs as text stands in [`log_text`].
+
+pub mod exec;
+pub mod http;
+pub mod log_text;
