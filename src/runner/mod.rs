@@ -1,5 +1,9 @@
-//! The runners: one file or folder per module, each implements [`crate::ports::Runner`].
+//! The runner modules: each translates one kind of system that executes jobs into our words.
 //!
-//! A runner never imports a forge or another runner; what two of them share lives in `api/` or `ports/`.
+//! A module implements [`crate::ports::Runner`] and nothing else; only `app.rs` names the modules, and they never
+//! import each other. What two of them share about logs as text stands in [`log_text`].
 
+pub mod exec;
 pub mod github_actions;
+pub mod http;
+pub mod log_text;
