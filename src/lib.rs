@@ -2,7 +2,10 @@
 //!
 //! Read `ARCHITECTURE.md` for the layer table and the life of a `/retest`; then `domain/`, `decide/`, `flow/`.
 
+pub mod api;
 pub mod domain;
+pub mod forge;
 pub mod ports;
+pub mod runner;
 pub mod sandbox;
 pub mod store;
