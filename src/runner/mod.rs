@@ -1,3 +1,9 @@
-//! Runners: one module per system that executes jobs. They never import each other.
+//! The runner modules: each translates one kind of system that executes jobs into our words.
+//!
+//! A module implements [`crate::ports::Runner`] and nothing else; only `app.rs` names the modules, and they never
+//! import each other. What two of them share about logs as text stands in [`log_text`].
 
+pub mod exec;
 pub mod gitlab_ci;
+pub mod http;
+pub mod log_text;

@@ -1,37 +1,12 @@
 //! What people see of it: answers to commands, the report, statuses, reactions, and the audit log.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::record::change_key;
 use super::{Result, Store, Tx, db, from_json, to_json};
-use crate::domain::{ChangeKey, CommentRef, CommitSha, JobName, RepoKey, Timestamp};
+use crate::decide::Answer;
+use crate::domain::{ChangeKey, CommentRef, CommitSha, RepoKey, Timestamp};
 use crate::ports::Reaction;
-
-/// One line of an answer: what happened to one job, or to the whole command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AnswerLine {
-    /// The job; none when the line is about the whole command.
-    pub job: Option<JobName>,
-    /// The reason's word from the documented list.
-    pub reason: String,
-    /// The sentence, Markdown that is already inert.
-    pub text: String,
-}
-
-/// The answer to one command.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
-    /// Who asked, as inert Markdown.
-    pub asker: String,
-    /// The command as it was understood, as inert Markdown.
-    pub command: String,
-    /// Line by line what happened.
-    pub lines: Vec<AnswerLine>,
-    /// The delivery, for people who look into the log.
-    pub delivery: String,
-    /// Whether only members may see it.
-    pub internal: bool,
-}
 
 /// A revision of a change whose report or statuses may be out of date.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -400,6 +400,44 @@ impl Tx {
     }
 }
 
+impl Tx {
+    /// A job as the record holds it.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn job(&mut self, repo: &RepoKey, sha: &CommitSha, name: &JobName, scope: &str) -> Result<Option<Job>> {
+        let text = format!(
+            "SELECT {JOB_COLUMNS} FROM jobs WHERE forge = $1 AND repo = $2 AND sha = $3 AND name = $4 AND scope = $5"
+        );
+        let row = sqlx::query(sqlx::AssertSqlSafe(text))
+            .bind(repo.forge.as_str().to_owned())
+            .bind(db(repo.id))
+            .bind(sha.as_str().to_owned())
+            .bind(name.as_str().to_owned())
+            .bind(scope.to_owned())
+            .fetch_optional(&mut *self.0)
+            .await?;
+        row.as_ref().map(job_from).transpose()
+    }
+
+    /// Whether a status of this name on this commit was posted by us: then reports of it are our own echo.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn is_posted(&mut self, repo: &RepoKey, sha: &CommitSha, context: &str) -> Result<bool> {
+        let row: Option<(i64,)> = sqlx::query_as(
+            "SELECT 1 FROM statuses WHERE forge = $1 AND repo = $2 AND sha = $3 AND kind = 'status' AND context = $4",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(sha.as_str())
+        .bind(context)
+        .fetch_optional(&mut *self.0)
+        .await?;
+        Ok(row.is_some())
+    }
+}
+
 const PUT_JOB: &str = "INSERT INTO jobs (forge, repo, sha, name, scope, folded, state, bad, progress, order1, order2, run, \
     grp, origin, cause, url, flags, needs, at, runner, runs) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, 1) \

@@ -12,13 +12,31 @@ fn retry_from((id, data, _): &Row) -> Result<Retry> {
 }
 
 impl Store {
-    /// The open retries that are due, with the owner that is calling the runner for them (`Dispatching` only).
+    /// The retries that may be started now: wished for, or done with waiting.
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn due_retries(&self, now: Timestamp, limit: u32) -> Result<Vec<(Retry, Option<String>)>> {
+    pub async fn due_to_start(&self, now: Timestamp, limit: u32) -> Result<Vec<Retry>> {
         let rows: Vec<Row> = sqlx::query_as(
-            "SELECT id, data, owner FROM retries WHERE open = 1 AND due_at <= $1 ORDER BY due_at, id LIMIT $2",
+            "SELECT id, data, owner FROM retries WHERE open = 1 AND due_at <= $1 AND state IN ('requested', 'waiting') \
+             ORDER BY due_at, id LIMIT $2",
+        )
+        .bind(now.ms())
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().map(retry_from).collect()
+    }
+
+    /// The retries to look after now: their runs, their doubts, and those that a dispatcher left behind, each with the
+    /// owner that is (or was) calling its runner.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn due_to_follow(&self, now: Timestamp, limit: u32) -> Result<Vec<(Retry, Option<String>)>> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT id, data, owner FROM retries WHERE open = 1 AND (state = 'dispatching' OR \
+             (due_at <= $1 AND state IN ('dispatched', 'running', 'uncertain'))) ORDER BY due_at, id LIMIT $2",
         )
         .bind(now.ms())
         .bind(limit)
@@ -33,7 +51,9 @@ impl Store {
     /// When the database is not there.
     pub async fn next_due(&self) -> Result<Option<Timestamp>> {
         let (due,): (Option<i64>,) =
-            sqlx::query_as("SELECT min(due_at) FROM retries WHERE open = 1").fetch_one(&self.read).await?;
+            sqlx::query_as("SELECT min(due_at) FROM retries WHERE open = 1 AND state <> 'dispatching'")
+                .fetch_one(&self.read)
+                .await?;
         Ok(due.map(Timestamp::from_ms))
     }
 

@@ -1,0 +1,509 @@
+//! Decides which jobs a command starts, and what is said of the others.
+//!
+//! Pure: all it knows comes in as a [`Snapshot`], all it wants goes out as a [`Plan`]. It never talks to a runner.
+//! **Invariant:** every job that a command means is in the plan once, started or left with a reason.
+//! Read next: `flow/command.rs`, which makes it so.
+
+use std::collections::{BTreeMap, HashMap};
+
+use retest_commands::Selection;
+
+use super::authorise::Authorised;
+use super::inert::code;
+use super::reason::Reason;
+use super::select::{Picked, pick};
+use super::standalone::Standalone;
+use crate::domain::{Change, Job, JobName, JobState, RetryState, RunnerName, Timestamp};
+
+/// Jobs left alone that are named one by one in an answer; the rest is counted.
+const LEFT_NAMED_MAX: usize = 30;
+
+/// A retry of a job that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRetry {
+    /// Where it stands.
+    pub state: RetryState,
+    /// Its run's page.
+    pub url: Option<String>,
+}
+
+/// A job with what the planner must know beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobView {
+    /// The job.
+    pub job: Job,
+    /// Whether it stands alone.
+    pub standalone: Standalone,
+    /// A retry under way.
+    pub open: Option<OpenRetry>,
+    /// Retries of it on this head so far.
+    pub retries: u32,
+    /// The platform that its runner declares for it.
+    pub platform: Option<String>,
+}
+
+/// What the planner must know of a runner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunnerFacts {
+    /// How long after a run it can be repeated.
+    pub age_max: Option<std::time::Duration>,
+    /// It can start a job that never ran on the revision.
+    pub starts_fresh: bool,
+    /// Changes from forks run where we cannot reach them.
+    pub out_of_reach_for_forks: bool,
+    /// Retries of one job on one head at most.
+    pub attempts_max: u32,
+    /// Fields that may be changed.
+    pub overrides: Vec<String>,
+    /// Jobs depending on a restarted one run along.
+    pub runs_dependents: bool,
+}
+
+/// Limits of one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Jobs that one command may start.
+    pub jobs_max: usize,
+}
+
+/// All that is known when a command is decided.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The change.
+    pub change: Change,
+    /// Jobs of its head: all of them, or those that the selection needs.
+    pub jobs: Vec<JobView>,
+    /// The configured runners.
+    pub runners: BTreeMap<RunnerName, RunnerFacts>,
+    /// Limits.
+    pub limits: Limits,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// Restart what failed, or start whatever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// `/retest`.
+    Retest,
+    /// `/test`.
+    Test,
+}
+
+/// What a command wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// Which command.
+    pub verb: Verb,
+    /// Which jobs.
+    pub selection: &'a Selection,
+    /// Also what passed.
+    pub force: bool,
+    /// Only say it.
+    pub dry_run: bool,
+    /// Fields to change.
+    pub overrides: &'a BTreeMap<String, String>,
+}
+
+/// A job to start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartItem {
+    /// Its place in the snapshot.
+    pub at: usize,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// A job, or a word of the command, that starts nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaveItem {
+    /// The job or the word as it was written.
+    pub name: String,
+    /// The reason.
+    pub reason: Reason,
+    /// The sentence (inert Markdown, without the name).
+    pub text: String,
+}
+
+/// What a command comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Jobs to start.
+    pub start: Vec<StartItem>,
+    /// Everything else that was meant.
+    pub leave: Vec<LeaveItem>,
+}
+
+/// Decides a `/retest` or a `/test`.
+pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
+    let picked = pick(wish.selection, &snapshot.jobs);
+    let mut plan = Plan::default();
+    words_without_jobs(&picked, wish, snapshot, &mut plan);
+    for (&at, &named) in &picked.jobs {
+        let Some(view) = snapshot.jobs.get(at) else { continue };
+        match judge(view, named, snapshot, wish, proof) {
+            Ok(why) if plan.start.len() < snapshot.limits.jobs_max => plan.start.push(StartItem { at, why }),
+            Ok(_) => {
+                let text = format!(
+                    "one command starts at most {} jobs; give another command for this one",
+                    snapshot.limits.jobs_max
+                );
+                plan.leave.push(LeaveItem { name: view.job.newest.name.to_string(), reason: Reason::TooMany, text });
+            }
+            Err((reason, text)) => {
+                plan.leave.push(LeaveItem { name: view.job.newest.name.to_string(), reason, text });
+            }
+        }
+    }
+    plan
+}
+
+fn words_without_jobs(picked: &Picked, wish: &Wish<'_>, snapshot: &Snapshot, plan: &mut Plan) {
+    let head = code(snapshot.change.head.short());
+    for (word, nearest) in &picked.unknown {
+        let hint = match nearest {
+            Some(name) => format!("did you mean {}?", code(name)),
+            None => format!("{} lists the jobs", code("/retest ?")),
+        };
+        let text = format!("no job of that name on {head}; {hint}");
+        plan.leave.push(LeaveItem { name: word.clone(), reason: Reason::Unknown, text });
+    }
+    for (word, names) in &picked.ambiguous {
+        let list: Vec<String> = names.iter().map(|n| code(n)).collect();
+        let text = format!("fits several jobs: {}; write the one you mean exactly", list.join(", "));
+        plan.leave.push(LeaveItem { name: word.clone(), reason: Reason::Ambiguous, text });
+    }
+    let nothing = picked.jobs.is_empty() && picked.unknown.is_empty() && picked.ambiguous.is_empty();
+    if nothing && wish.verb == Verb::Retest {
+        let text = format!("nothing to restart: no job of {head} ended badly");
+        plan.leave.push(LeaveItem { name: String::new(), reason: Reason::Nothing, text });
+    }
+}
+
+type Left = (Reason, String);
+
+/// Whether a job is started, and why; or why not. The first rule that speaks decides.
+fn judge(
+    view: &JobView,
+    named: bool,
+    snapshot: &Snapshot,
+    wish: &Wish<'_>,
+    proof: &Authorised,
+) -> Result<String, Left> {
+    if let Some(open) = &view.open {
+        let text = format!(
+            "a retry of it is under way ({}); joined",
+            super::inert::link(open.state.word(), open.url.as_deref())
+        );
+        return Err((Reason::Joined, text));
+    }
+    let why = wanted(view, named, wish)?;
+    let runner = view.job.runner.as_ref().and_then(|name| snapshot.runners.get(name));
+    let Some(runner) = runner else {
+        let text = "not managed here: no configured runner starts it; the operator can add one that does".to_owned();
+        return Err((Reason::Unmanaged, text));
+    };
+    reachable(view, snapshot, runner, proof)?;
+    stands_alone(view)?;
+    if view.retries >= runner.attempts_max {
+        let text = format!(
+            "retried {} times on this head, which is the most that the operator allows; push, or ask the operator",
+            view.retries
+        );
+        return Err((Reason::AttemptsUsed, text));
+    }
+    if let Some(key) = wish.overrides.keys().find(|key| !runner.overrides.contains(key)) {
+        let allowed: Vec<String> = runner.overrides.iter().map(|k| code(k)).collect();
+        let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+        return Err((Reason::OverrideRefused, format!("{} may not be changed here; allowed: {allowed}", code(key))));
+    }
+    Ok(why)
+}
+
+/// Whether the job's state is one that the command means.
+fn wanted(view: &JobView, named: bool, wish: &Wish<'_>) -> Result<String, Left> {
+    let state = view.job.newest.state;
+    let forced = wish.force || wish.verb == Verb::Test;
+    let left = |reason, text: &str| Err((reason, text.to_owned()));
+    match state {
+        JobState::Failed if view.job.newest.allow_failure && !named && wish.verb == Verb::Retest => {
+            left(Reason::Passed, "allowed to fail, so it blocks nothing; name it to restart it")
+        }
+        s if s.is_restartable() => Ok(format!("{s} on this head")),
+        JobState::Running => left(Reason::Running, "still running; its result is to come"),
+        JobState::Pending if view.job.newest.manual => {
+            if wish.verb == Verb::Test {
+                Ok("started by hand".into())
+            } else {
+                left(Reason::Manual, "waits for a person to start it: `/test` does")
+            }
+        }
+        JobState::Pending => left(Reason::Pending, "waiting to start by itself"),
+        JobState::Passed | JobState::Skipped | JobState::Superseded if forced => {
+            Ok(format!("{state}, and started all the same as asked"))
+        }
+        JobState::Passed => left(Reason::Passed, "already passed; `--force` runs it again"),
+        JobState::Skipped => left(Reason::Skipped, "was skipped: nothing failed in it"),
+        JobState::Superseded => left(Reason::Superseded, "was replaced by something newer"),
+        JobState::Missing if wish.verb == Verb::Test => Ok("started as asked".into()),
+        JobState::Missing if view.job.required => Ok("required, and never reported on this head".into()),
+        JobState::Missing => left(Reason::NotReported, "never ran on this head; `/test` starts it"),
+        JobState::Failed | JobState::Infrastructure | JobState::TimedOut | JobState::Cancelled | JobState::Lost => {
+            Ok(format!("{state} on this head"))
+        }
+    }
+}
+
+/// Whether its runner can reach it now.
+fn reachable(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts, proof: &Authorised) -> Result<(), Left> {
+    let seen = &view.job.newest;
+    if snapshot.change.from_fork && runner.out_of_reach_for_forks {
+        let text = "runs in the fork, out of this bot's reach; ask the author to retry it there, or a maintainer to run the pipeline in this project";
+        return Err((Reason::ForkOutOfReach, text.to_owned()));
+    }
+    let fresh = matches!(seen.state, JobState::Missing | JobState::Skipped) || seen.manual;
+    if fresh && !proof.trusted_head() {
+        let text =
+            "never ran on this head of a fork; somebody with *write* can approve it with `/ok-to-test`".to_owned();
+        return Err((Reason::NotApproved, text));
+    }
+    if matches!(seen.state, JobState::Missing | JobState::Skipped) && !runner.starts_fresh {
+        let text = "never ran on this head, and its runner can only repeat runs; push, or start it there".to_owned();
+        return Err((Reason::NotReported, text));
+    }
+    match runner.age_max {
+        Some(max) if snapshot.now.since(seen.at) > max => {
+            let days = max.as_secs() / 86_400;
+            Err((
+                Reason::Expired,
+                format!("older than {days} days, and its runner repeats nothing older; push to run it afresh"),
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn stands_alone(view: &JobView) -> Result<(), Left> {
+    let name = view.job.newest.name.as_str();
+    match &view.standalone {
+        Standalone::Yes => Ok(()),
+        Standalone::Needs(needs) => {
+            let list: Vec<String> = needs.iter().map(|n| code(n.as_str())).collect();
+            let of = if list.is_empty() { "other jobs".to_owned() } else { list.join(", ") };
+            Err((Reason::NotStandalone, format!("chained behind {of}; restart that first")))
+        }
+        Standalone::Gone(cause) => Err((
+            Reason::Expired,
+            format!("its inputs are gone ({}); restart the job that makes them, or push", code(cause)),
+        )),
+        Standalone::Unknown => Err((
+            Reason::NotStandalone,
+            format!(
+                "nobody can tell whether {} stands alone; the operator can declare {}",
+                code(name),
+                code("standalone = true")
+            ),
+        )),
+    }
+}
+
+/// The jobs of a head with their states, for `/retest ?`: each with why it would not be restarted.
+pub fn job_list(snapshot: &Snapshot, proof: &Authorised) -> Vec<LeaveItem> {
+    let (selection, overrides) = (Selection::default(), BTreeMap::new());
+    let wish = Wish { verb: Verb::Retest, selection: &selection, force: false, dry_run: true, overrides: &overrides };
+    let mut out: Vec<LeaveItem> = Vec::new();
+    for view in snapshot.jobs.iter().take(LEFT_NAMED_MAX) {
+        let seen = &view.job.newest;
+        let can = match judge(view, true, snapshot, &wish, proof) {
+            Ok(_) => "can be restarted".to_owned(),
+            Err((_, text)) => text,
+        };
+        let runner = view.job.runner.as_ref().map_or(String::new(), |r| format!(", runner {}", code(r.as_str())));
+        let runs = view.job.runs;
+        let state = super::inert::link(&seen.state.to_string(), seen.url.as_deref());
+        let text = format!("{state}, {runs} run{}{runner}; {can}", if runs == 1 { "" } else { "s" });
+        out.push(LeaveItem { name: seen.name.to_string(), reason: Reason::Listed, text });
+    }
+    if snapshot.jobs.len() > LEFT_NAMED_MAX {
+        let text = format!("and {} more jobs", snapshot.jobs.len() - LEFT_NAMED_MAX);
+        out.push(LeaveItem { name: String::new(), reason: Reason::Listed, text });
+    }
+    out
+}
+
+/// States by job name, for [`Standalone::of`].
+pub fn states(jobs: &[Job]) -> HashMap<&JobName, JobState> {
+    jobs.iter().map(|j| (&j.newest.name, j.newest.state)).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::decide::{Ask, Rights, authorise};
+    use crate::domain::{Actor, ChangeKey, CommitSha, JobObservation, Origin, RepoKey, Role, RunOrder, RunRef};
+    use retest_commands::Selector;
+
+    pub(in crate::decide) fn actor(id: u64, login: &str) -> Actor {
+        Actor { id, login: login.into(), is_bot: false }
+    }
+
+    pub(in crate::decide) fn change() -> Change {
+        Change {
+            key: ChangeKey { repo: RepoKey { forge: "github".into(), id: 1 }, number: 7 },
+            head: CommitSha::parse(&"a".repeat(40)).expect("sha"),
+            author: Some(actor(1, "ann")),
+            open: true,
+            from_fork: false,
+            base_ref: "main".into(),
+            labels: vec![],
+            head_pipeline: None,
+            source_ref: None,
+            approved_head: None,
+            updated_at: Timestamp::default(),
+        }
+    }
+
+    fn view(name: &str, state: JobState) -> JobView {
+        let newest = JobObservation {
+            name: name.into(),
+            scope: String::new(),
+            origin: Origin::Actions,
+            run: RunRef::new("1"),
+            order: RunOrder(1, 1),
+            group: None,
+            state,
+            cause: None,
+            url: None,
+            allow_failure: false,
+            manual: false,
+            needs: None,
+            at: Timestamp::default(),
+        };
+        let job = Job { newest, runner: Some("ci".into()), required: false, runs: 1 };
+        let standalone = Standalone::of(&job, None, &HashMap::new());
+        JobView { job, standalone, open: None, retries: 0, platform: None }
+    }
+
+    fn snapshot(jobs: Vec<JobView>) -> Snapshot {
+        let facts = RunnerFacts {
+            age_max: None,
+            starts_fresh: false,
+            out_of_reach_for_forks: false,
+            attempts_max: 3,
+            overrides: vec![],
+            runs_dependents: true,
+        };
+        let runners = BTreeMap::from([(RunnerName::from("ci"), facts)]);
+        Snapshot { change: change(), jobs, runners, limits: Limits { jobs_max: 100 }, now: Timestamp::default() }
+    }
+
+    fn proof() -> Authorised {
+        authorise(Ask::Test, &change(), &actor(2, "bob"), Role::Admin, &Rights::default()).expect("an admin may")
+    }
+
+    fn names(words: &[Selector]) -> Selection {
+        Selection { words: words.to_vec(), ..Selection::default() }
+    }
+
+    fn run(snapshot: &Snapshot, verb: Verb, selection: &Selection, force: bool) -> Plan {
+        let overrides = BTreeMap::new();
+        plan(snapshot, &Wish { verb, selection, force, dry_run: false, overrides: &overrides }, &proof())
+    }
+
+    fn started(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
+        plan.start.iter().map(|s| snapshot.jobs[s.at].job.newest.name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_plain_retest_starts_what_ended_badly_and_nothing_else() {
+        for state in JobState::ALL {
+            let snapshot = snapshot(vec![view("unit", state)]);
+            let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
+            assert_eq!(plan.start.len(), usize::from(state.is_restartable()), "{state:?}: {plan:?}");
+        }
+    }
+
+    #[test]
+    fn every_named_job_is_answered_for_once() {
+        for state in JobState::ALL {
+            for verb in [Verb::Retest, Verb::Test] {
+                for force in [false, true] {
+                    let snapshot = snapshot(vec![view("unit", state), view("other", JobState::Failed)]);
+                    let word = [Selector::Name("unit".into()), Selector::Glob("un*".into())];
+                    let plan = run(&snapshot, verb, &names(&word), force);
+                    assert_eq!(plan.start.len() + plan.leave.len(), 1, "{state:?} {verb:?} force={force}: {plan:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_exact_before_it_is_anything_else() {
+        let snapshot = snapshot(vec![
+            view("Lava-X86", JobState::Failed),
+            view("lava-x86", JobState::Failed),
+            view("unit tests (ubuntu, 3.12)", JobState::Failed),
+        ]);
+        let by = |word: &str| run(&snapshot, Verb::Retest, &names(&[Selector::Name(word.into())]), false);
+        assert_eq!(started(&snapshot, &by("lava-x86")), ["lava-x86"], "exact");
+        let loose = by("LAVA-X86");
+        assert!(loose.start.is_empty() && loose.leave[0].reason == Reason::Ambiguous, "{loose:?}");
+        let whole = Selection {
+            whole: Some("unit tests (ubuntu, 3.12)".into()),
+            words: vec![Selector::Name("unit".into()), Selector::Name("tests".into())],
+        };
+        assert_eq!(started(&snapshot, &run(&snapshot, Verb::Retest, &whole, false)), ["unit tests (ubuntu, 3.12)"]);
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_the_nearest_one() {
+        let snapshot = snapshot(vec![view("lava-x86", JobState::Failed)]);
+        let plan = run(&snapshot, Verb::Retest, &names(&[Selector::Name("lava-x68".into())]), false);
+        assert!(plan.start.is_empty());
+        assert_eq!(plan.leave[0].reason, Reason::Unknown);
+        assert!(plan.leave[0].text.contains("`lava-x86`"), "{}", plan.leave[0].text);
+    }
+
+    #[test]
+    fn a_job_with_a_retry_under_way_is_joined_not_started_twice() {
+        let mut job = view("unit", JobState::Failed);
+        job.open = Some(OpenRetry { state: RetryState::Running, url: None });
+        let plan = run(&snapshot(vec![job]), Verb::Retest, &Selection::default(), true);
+        assert!(plan.start.is_empty() && plan.leave[0].reason == Reason::Joined, "{plan:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_restarted_says_why() {
+        let mut chained = view("package", JobState::Failed);
+        chained.standalone = Standalone::Needs(vec!["build".into()]);
+        let mut used = view("unit", JobState::Failed);
+        used.retries = 3;
+        let mut foreign = view("foreign", JobState::Failed);
+        foreign.job.runner = None;
+        let mut gone = view("deploy", JobState::Failed);
+        gone.job.newest.cause = Some("missing_dependency_failure".into());
+        gone.standalone = Standalone::of(&gone.job, None, &HashMap::new());
+        let table = [
+            (chained, Reason::NotStandalone, "chained behind `build`"),
+            (used, Reason::AttemptsUsed, "retried 3 times"),
+            (foreign, Reason::Unmanaged, "not managed here"),
+            (gone, Reason::Expired, "inputs are gone"),
+        ];
+        for (job, reason, words) in table {
+            let plan = run(&snapshot(vec![job]), Verb::Retest, &Selection::default(), false);
+            assert_eq!((plan.start.len(), plan.leave[0].reason), (0, reason));
+            assert!(plan.leave[0].text.contains(words), "{}", plan.leave[0].text);
+        }
+    }
+
+    #[test]
+    fn an_old_run_is_not_repeated_where_the_runner_forgets() {
+        let mut snapshot = snapshot(vec![view("unit", JobState::Failed)]);
+        let month = std::time::Duration::from_secs(30 * 86_400);
+        snapshot.runners.get_mut(&RunnerName::from("ci")).expect("there").age_max = Some(month);
+        snapshot.now = Timestamp::default().plus(month);
+        assert_eq!(run(&snapshot, Verb::Retest, &Selection::default(), false).start.len(), 1, "on the last day");
+        snapshot.now = snapshot.now.plus(std::time::Duration::from_millis(1));
+        assert_eq!(run(&snapshot, Verb::Retest, &Selection::default(), false).leave[0].reason, Reason::Expired);
+    }
+}

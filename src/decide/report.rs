@@ -1,0 +1,252 @@
+//! What people read: the report, the statuses, the check run. Rendered from what is stored, never from what was heard.
+//!
+//! **Invariant:** no line of ours starts with `/`, mentions anybody, or holds foreign text outside a code span.
+
+use super::answer::Answer;
+use super::inert::{code, code_in_table, link};
+use crate::domain::{CommitSha, Conclusion, Retry, RetryState, WaitOn};
+use crate::ports::{CheckPost, StatusPost, StatusState};
+
+/// The hidden first line of every report: by it we find ours again, and never obey it.
+pub const MARKER: &str = "<!-- retest-bot:report -->";
+
+/// Characters of a report at most: GitHub refuses comments over 65,536.
+const REPORT_MAX: usize = 60_000;
+
+/// Jobs listed in a report at most; the rest is counted.
+const JOBS_MAX: usize = 100;
+
+/// Whether a text was written by us: it carries our hidden marker.
+pub fn is_own_text(body: &str) -> bool {
+    body.contains("<!-- retest-bot:")
+}
+
+/// What a report is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportView<'a> {
+    /// The revision's commit.
+    pub sha: &'a CommitSha,
+    /// Every retry on it, oldest first.
+    pub retries: &'a [Retry],
+    /// The newest answers to commands, oldest first.
+    pub answers: &'a [Answer],
+}
+
+/// What the operator has said about posts.
+#[derive(Clone, Debug)]
+pub struct Posts {
+    /// The name of the aggregate status.
+    pub aggregate: String,
+    /// A page for people, such as the console's page of the change.
+    pub target_url: Option<String>,
+}
+
+/// The newest retry of each job, in order of the jobs' first retries, with the older ones' count.
+fn newest(retries: &[Retry]) -> Vec<&Retry> {
+    let mut out: Vec<&Retry> = Vec::new();
+    for retry in retries {
+        match out.iter_mut().find(|r| r.job == retry.job && r.scope == retry.scope) {
+            Some(slot) => *slot = retry,
+            None => out.push(retry),
+        }
+    }
+    out
+}
+
+/// Where a retry stands, in words.
+fn standing(retry: &Retry) -> (&'static str, String) {
+    let run = retry.number + 1;
+    match &retry.state {
+        RetryState::Requested => ("⏳", "about to start".into()),
+        RetryState::Waiting(WaitOn::Group(group)) => ("⏳", format!("queued behind run {}", code(group))),
+        RetryState::Waiting(WaitOn::Time) => ("⏳", "queued: its runner takes no more at present".into()),
+        RetryState::Dispatching => ("⏳", "being started".into()),
+        RetryState::Dispatched => ("🚀", "started".into()),
+        RetryState::Running => ("🔄", "running".into()),
+        RetryState::Uncertain => ("❓", "asking its runner whether it was started: the answer got lost".into()),
+        RetryState::Finished(end) => ended(*end, run, retry.cause.as_deref()),
+        RetryState::Rejected(why) => ("🚫", format!("not restarted: {}", said(why))),
+        RetryState::Superseded => ("⚪", "superseded: the head moved or the change was closed".into()),
+        RetryState::Cancelled => ("⚪", "cancelled on request".into()),
+        RetryState::Expired => ("⌛", "not over by its deadline, so no longer followed".into()),
+    }
+}
+
+fn said(text: &str) -> String {
+    format!("its runner said {}", code(text))
+}
+
+fn ended(end: Conclusion, run: u32, cause: Option<&str>) -> (&'static str, String) {
+    let cause = cause.map_or(String::new(), |c| format!(" ({})", code(c)));
+    match end {
+        Conclusion::Passed => ("✅", format!("passed on run {run}")),
+        Conclusion::Failed => ("❌", format!("failed again, on run {run}{cause}")),
+        Conclusion::Infrastructure => ("💥", format!("died of its infrastructure on run {run}{cause}")),
+        Conclusion::TimedOut => ("⌛", format!("timed out on run {run}{cause}")),
+        Conclusion::Cancelled => ("⚪", format!("cancelled in its runner, on run {run}{cause}")),
+        Conclusion::Superseded => ("⚪", format!("replaced by something newer{cause}")),
+        Conclusion::Skipped => ("⚪", format!("skipped by its runner{cause}")),
+        Conclusion::Lost => (
+            "❓",
+            format!("lost: its runner knows nothing of run {run}{cause}; comment {} to try again", code("/retest")),
+        ),
+    }
+}
+
+/// The report of a change, as Markdown.
+pub fn render(view: &ReportView<'_>) -> String {
+    let mut out = format!("{MARKER}\n### Retests of {}\n", code(view.sha.short()));
+    let jobs = newest(view.retries);
+    if jobs.is_empty() {
+        out.push_str("\nNo job was restarted on this head.\n");
+    }
+    for retry in jobs.iter().take(JOBS_MAX) {
+        out.push_str(&job_line(retry));
+    }
+    if jobs.len() > JOBS_MAX {
+        out.push_str(&format!("\n- and {} more jobs\n", jobs.len() - JOBS_MAX));
+    }
+    let mut first = true;
+    for answer in view.answers.iter().rev() {
+        let text = answer_text(answer, view.sha);
+        if out.len() + text.len() > REPORT_MAX {
+            break;
+        }
+        if first {
+            out.push_str("\n---\n");
+            first = false;
+        }
+        out.push_str(&text);
+    }
+    let hint = code("/retest ?");
+    out.push_str(&format!("\n<sub>{hint} lists the jobs of this head, {} the commands.</sub>\n", code("/help")));
+    out
+}
+
+fn job_line(retry: &Retry) -> String {
+    let (icon, text) = standing(retry);
+    let url = retry.handle.as_ref().and_then(|h| h.url.as_deref());
+    let run = url.map_or(String::new(), |u| format!(" · {}", link("run", Some(u))));
+    let also = if retry.also.is_empty() {
+        String::new()
+    } else {
+        let names: Vec<String> = retry.also.iter().take(10).map(|n| code(n.as_str())).collect();
+        format!(" · runs along: {}", names.join(", "))
+    };
+    let asker = code(&retry.asker.login);
+    format!(
+        "\n- {icon} **{}**: {text}{run}{also}  \n  <sub>{}; asked by {asker}</sub>\n",
+        code(retry.job.as_str()),
+        why(&retry.why)
+    )
+}
+
+/// The planner's own words; still made plain, as a stored value.
+fn why(text: &str) -> String {
+    super::inert::plain(text).replace(['<', '>', '@', '#', '!', '[', ']', '*', '_', '|'], "")
+}
+
+fn answer_text(answer: &Answer, sha: &CommitSha) -> String {
+    let on = if answer.head == sha.short() { String::new() } else { format!(" on {}", code(&answer.head)) };
+    let mut out = format!("\n**{}** asked for {}{on}:\n", code(&answer.asker), code(&answer.command));
+    for line in &answer.lines {
+        match &line.job {
+            Some(job) => out.push_str(&format!("- {}: {}\n", code(job.as_str()), line.text)),
+            None => out.push_str(&format!("- {}\n", line.text)),
+        }
+    }
+    out.push_str(&format!("<sub>delivery {}</sub>\n", code(&answer.delivery)));
+    out
+}
+
+/// How the retries of a revision stand together: none when nothing was retried.
+///
+/// Pending while one is open, so that merge queues wait; success when every retried job ended passed; failure otherwise.
+pub fn aggregate(retries: &[Retry], posts: &Posts) -> Option<StatusPost> {
+    let jobs = newest(retries);
+    if jobs.is_empty() {
+        return None;
+    }
+    let open = jobs.iter().filter(|r| r.state.is_open()).count();
+    let passed = jobs.iter().filter(|r| r.state == RetryState::Finished(Conclusion::Passed)).count();
+    let total = jobs.len();
+    let of = if total == 1 { "1 job".to_owned() } else { format!("{total} jobs") };
+    let (state, description) = if open > 0 {
+        (StatusState::Pending, format!("{open} of {of} under way, {passed} passed"))
+    } else if passed == total {
+        let runs = jobs.iter().map(|r| r.number + 1).max().unwrap_or(1);
+        (StatusState::Success, format!("{of} passed after a retest, at most {runs} runs each"))
+    } else {
+        (StatusState::Failure, format!("{} of {of} did not pass, {passed} passed", total - passed))
+    };
+    Some(StatusPost { context: posts.aggregate.clone(), state, description, target_url: posts.target_url.clone() })
+}
+
+/// The status of each retried job whose runner the forge does not report itself.
+pub fn job_statuses<'a>(retries: &'a [Retry], unreported: impl Fn(&Retry) -> bool) -> Vec<StatusPost> {
+    let status = |retry: &&'a Retry| -> Option<StatusPost> {
+        let run = retry.number + 1;
+        let (state, description) = match &retry.state {
+            RetryState::Requested | RetryState::Dispatching | RetryState::Uncertain => {
+                (StatusState::Pending, format!("run {run}: about to start"))
+            }
+            RetryState::Waiting(_) => (StatusState::Pending, format!("run {run}: queued")),
+            RetryState::Dispatched => (StatusState::Pending, format!("run {run}: started")),
+            RetryState::Running => (StatusState::Running, format!("run {run}: running")),
+            RetryState::Finished(Conclusion::Passed) => (StatusState::Success, format!("passed on run {run}")),
+            RetryState::Finished(end) => (failed_as(*end), format!("{} on run {run}", end.state())),
+            RetryState::Rejected(_) => (StatusState::Failure, "not restarted: its runner refused".into()),
+            RetryState::Superseded => (StatusState::Error, "superseded by a newer head".into()),
+            RetryState::Cancelled => (StatusState::Error, "cancelled on request".into()),
+            RetryState::Expired => (StatusState::Error, "not over by its deadline".into()),
+        };
+        let target_url = retry.handle.as_ref().and_then(|h| h.url.clone());
+        Some(StatusPost { context: retry.job.to_string(), state, description, target_url })
+    };
+    newest(retries).iter().filter(|r| unreported(r)).filter_map(status).collect()
+}
+
+const fn failed_as(end: Conclusion) -> StatusState {
+    match end {
+        Conclusion::Passed => StatusState::Success,
+        Conclusion::Failed | Conclusion::TimedOut => StatusState::Failure,
+        Conclusion::Infrastructure
+        | Conclusion::Cancelled
+        | Conclusion::Superseded
+        | Conclusion::Skipped
+        | Conclusion::Lost => StatusState::Error,
+    }
+}
+
+/// Our check run for a revision: the aggregate as a table, with a button while something did not pass.
+pub fn check_run(retries: &[Retry], posts: &Posts, sha: &CommitSha) -> Option<CheckPost> {
+    let status = aggregate(retries, posts)?;
+    let mut summary = String::from("| Job | State | Runs | Asked by |\n|---|---|---|---|\n");
+    for retry in newest(retries).iter().take(JOBS_MAX) {
+        let (icon, text) = standing(retry);
+        let url = retry.handle.as_ref().and_then(|h| h.url.as_deref());
+        summary.push_str(&format!(
+            "| {} | {icon} {} | {} | {} |\n",
+            link(&code_in_table(retry.job.as_str()), url),
+            text.replace('|', "\\|"),
+            retry.number + 1,
+            code_in_table(&retry.asker.login)
+        ));
+    }
+    let failed =
+        newest(retries).iter().any(|r| !r.state.is_open() && r.state != RetryState::Finished(Conclusion::Passed));
+    let buttons = if failed {
+        vec![("retest-failed".into(), "Retest failed".into(), "Restart the failed standalone jobs".into())]
+    } else {
+        Vec::new()
+    };
+    Some(CheckPost {
+        name: posts.aggregate.clone(),
+        state: status.state,
+        title: status.description,
+        summary,
+        external_id: format!("retest-{}", sha.short()),
+        buttons,
+        details_url: posts.target_url.clone(),
+    })
+}

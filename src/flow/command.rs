@@ -1,0 +1,561 @@
+//! Works on one comment or button: what was asked, may they, which jobs, and the answer, stored in one transaction.
+//!
+//! Order of the rules: own and foreign bots, edits and old comments fall out before anybody is asked; the head is bound
+//! to what was known when the comment arrived; rights are looked up; then `decide` plans. Read next: `dispatch.rs`.
+
+use std::collections::BTreeMap;
+
+use retest_commands::{Command, MistakeKind, Parsed, Retest, Selection};
+use sha2::{Digest, Sha256};
+
+use super::dispatch::Order;
+use super::points::Point;
+use super::snapshot::AskError;
+use super::world::{EditedComments, FlowError, World};
+use crate::decide::{
+    Answer, AnswerLine, Ask, Authorised, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
+    authorise, code, is_own_text, job_list, needed, plan,
+};
+use crate::domain::{
+    Actor, Change, ChangeKey, CommentAction, CommentEvent, CommentRef, CommitSha, DispatchKey, ForgeEvent, PressEvent,
+    Pressed, Repo, Retry, RetryEvent, RetryId, RetryState, Timestamp,
+};
+use crate::ports::{CallError, Forge, Reaction};
+use crate::store::StoredDelivery;
+
+/// Failed tries after which a command is answered with "could not look it up".
+const TRIES_MAX: u32 = 6;
+
+/// The identifier of our check run's button.
+pub(super) const BUTTON: &str = "retest-failed";
+
+/// What was asked, by a comment or by a button.
+struct Asked<'a> {
+    forge: &'a dyn Forge,
+    repo: Repo,
+    change: Change,
+    actor: Actor,
+    comment: Option<CommentRef>,
+    internal: bool,
+    delivery: &'a StoredDelivery,
+}
+
+/// What commands come to: everything that is stored in the one transaction.
+#[derive(Default)]
+struct Outcome {
+    answers: Vec<(String, Vec<AnswerLine>)>,
+    start: Vec<Retry>,
+    cancel: Vec<RetryId>,
+    approve: Option<CommitSha>,
+    refused: bool,
+    informed: bool,
+}
+
+impl World {
+    /// Works on one delivery that holds a command. False when it was put off: later ones of its change must wait.
+    pub(super) async fn work_on_command(&self, delivery: &StoredDelivery) -> Result<bool, FlowError> {
+        let Some(forge) = self.forges.get(&delivery.forge) else {
+            self.store.give_up_delivery(delivery.row, "its forge is no longer configured").await?;
+            return Ok(true);
+        };
+        self.reach(Point::Accepted)?;
+        let result = match &delivery.event {
+            ForgeEvent::Comment(comment) => self.work_on_comment(forge.as_ref(), delivery, comment).await,
+            ForgeEvent::Press(press) => self.work_on_press(forge.as_ref(), delivery, press).await,
+            ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) => Ok(()),
+        };
+        match result {
+            Ok(()) => Ok(true),
+            Err(AskError::Flow(error)) => Err(error),
+            Err(AskError::Call(error)) => self.put_off(delivery, &error).await,
+        }
+    }
+
+    async fn put_off(&self, delivery: &StoredDelivery, error: &CallError) -> Result<bool, FlowError> {
+        tracing::warn!(delivery = %delivery.id, %error, tries = delivery.tries, "a command waits: its forge could not be asked");
+        self.count_failure(delivery.forge.as_str(), error);
+        if error.is_passing() {
+            let until = self.now().plus(error.wait(delivery.tries + 1));
+            self.store.put_off_delivery(delivery.row, until, &error.to_string()).await?;
+            return Ok(false);
+        }
+        self.store.give_up_delivery(delivery.row, &error.to_string()).await?;
+        Ok(true)
+    }
+
+    async fn work_on_comment(
+        &self,
+        forge: &dyn Forge,
+        delivery: &StoredDelivery,
+        comment: &CommentEvent,
+    ) -> Result<(), AskError> {
+        let parsed = self.commands_of(forge, comment);
+        let Some(parsed) = parsed.filter(|p| !p.commands.is_empty() || !p.mistakes.is_empty()) else {
+            let mut tx = self.store.begin().await?;
+            tx.put_repo(&comment.repo).await?;
+            tx.done(delivery.row, Some("no command")).await?;
+            tx.commit().await?;
+            return Ok(());
+        };
+        let (change, head_then) = self.change_for(forge, delivery, comment).await?;
+        let asked = Asked {
+            forge,
+            repo: self.store.repo(&comment.repo.key).await?.unwrap_or_else(|| comment.repo.clone()),
+            change,
+            actor: comment.author.clone(),
+            comment: Some(comment.comment.clone()),
+            internal: comment.internal,
+            delivery,
+        };
+        let gate = self.gate(&asked.change, head_then.as_ref(), comment.created_at, delivery.at);
+        let outcome = match gate {
+            Err(refusal) => refused_whole(&parsed, &refusal),
+            Ok(()) => self.answer_all(&asked, &parsed).await?,
+        };
+        Ok(self.keep(&asked, outcome).await?)
+    }
+
+    async fn work_on_press(
+        &self,
+        forge: &dyn Forge,
+        delivery: &StoredDelivery,
+        press: &PressEvent,
+    ) -> Result<(), AskError> {
+        let ours = match &press.pressed {
+            Pressed::Rerun => true,
+            Pressed::Button(identifier) => identifier == BUTTON,
+        };
+        let changes = self.store.changes_at(&press.repo.key, &press.sha).await?;
+        if !ours || changes.is_empty() {
+            let mut tx = self.store.begin().await?;
+            tx.done(delivery.row, Some("no open change has this head, or the button is not ours")).await?;
+            tx.commit().await?;
+            return Ok(());
+        }
+        let parsed = Parsed::one(Command::Retest(Retest::default()));
+        for change in changes {
+            let asked = Asked {
+                forge,
+                repo: press.repo.clone(),
+                change,
+                actor: press.sender.clone(),
+                comment: None,
+                internal: false,
+                delivery,
+            };
+            let outcome = self.answer_all(&asked, &parsed).await?;
+            self.keep(&asked, outcome).await?;
+        }
+        Ok(())
+    }
+
+    /// The commands of a comment; none when its kind or author must not command.
+    fn commands_of(&self, forge: &dyn Forge, comment: &CommentEvent) -> Option<Parsed> {
+        let bot = comment.author.is_bot || forge.is_me(&comment.author, comment.via_app);
+        if bot || is_own_text(&comment.body) {
+            return None;
+        }
+        match &comment.action {
+            CommentAction::Created => Some(retest_commands::parse(&comment.body, &self.grammar)),
+            CommentAction::Edited { before: Some(before) }
+                if self.rules.edited == EditedComments::NewCommands && comment.sender.id == comment.author.id =>
+            {
+                Some(retest_commands::new_commands(before, &comment.body, &self.grammar))
+            }
+            CommentAction::Edited { .. } | CommentAction::Deleted => None,
+        }
+    }
+
+    /// The change of a comment, and the head that the commenter can have seen.
+    async fn change_for(
+        &self,
+        forge: &dyn Forge,
+        delivery: &StoredDelivery,
+        comment: &CommentEvent,
+    ) -> Result<(Change, Option<CommitSha>), AskError> {
+        if let Some(stored) = self.store.change(&comment.change, delivery.row).await? {
+            return Ok((stored.change, comment.head.clone().or(stored.head_then)));
+        }
+        let change = match &comment.change_facts {
+            Some(facts) => facts.as_ref().clone(),
+            None => forge.change(&comment.repo, comment.change.number).await?,
+        };
+        let mut tx = self.store.begin().await?;
+        tx.put_repo(&comment.repo).await?;
+        tx.put_change(&change, delivery.row).await?;
+        tx.commit().await?;
+        Ok((change, comment.head.clone()))
+    }
+
+    /// The rules that refuse a whole comment without asking anybody.
+    fn gate(
+        &self,
+        change: &Change,
+        head_then: Option<&CommitSha>,
+        written: Timestamp,
+        arrived: Timestamp,
+    ) -> Result<(), Refusal> {
+        if !change.open {
+            return Err(Refusal::new(
+                RefusalKind::Closed,
+                "the change is closed, so nothing is started on it; reopen it first",
+            ));
+        }
+        if arrived.since(written) > self.rules.comment_age_max {
+            let text = "the comment is too old to be acted on now; comment again if it is still wanted";
+            return Err(Refusal::new(RefusalKind::TooOld, text));
+        }
+        match head_then {
+            Some(then) if *then != change.head => {
+                let (then, now) = (code(then.short()), code(change.head.short()));
+                let text =
+                    format!("the head moved from {then} to {now} after the comment; comment again to mean {now}");
+                Err(Refusal::new(RefusalKind::HeadMoved, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn answer_all(&self, asked: &Asked<'_>, parsed: &Parsed) -> Result<Outcome, AskError> {
+        let mut outcome = Outcome::default();
+        for mistake in &parsed.mistakes {
+            outcome.informed = true;
+            outcome.answers.push((mistake.text.clone(), vec![mistake_line(mistake.kind, &mistake.hint)]));
+        }
+        if parsed.commands.is_empty() {
+            return Ok(outcome);
+        }
+        let role = match self.role(asked.forge, &asked.repo, &asked.actor).await {
+            Ok(role) => role,
+            Err(error) if error.is_passing() && asked.delivery.tries < TRIES_MAX => return Err(error.into()),
+            Err(error) => {
+                self.count_failure(asked.forge.name().as_str(), &error);
+                let text =
+                    "your rights on this repository could not be looked up, so nothing was started; try again later";
+                return Ok(refused_whole(parsed, &Refusal::new(RefusalKind::RightsUnknown, text)));
+            }
+        };
+        let mut retries = self.store.retries_of(&asked.change.key, &asked.change.head).await?;
+        for one in &parsed.commands {
+            let may = |ask| authorise(ask, &asked.change, &asked.actor, role, &self.rules.rights);
+            let title = one.command.title();
+            let lines = match &one.command {
+                Command::Retest(wish) => {
+                    let ask = if wish.flags.force { Ask::Force } else { Ask::Retest };
+                    self.start(asked, (Verb::Retest, wish), may(ask), (&mut retries, &mut outcome)).await?
+                }
+                Command::Test(wish) => {
+                    self.start(asked, (Verb::Test, &wish.0), may(Ask::Test), (&mut retries, &mut outcome)).await?
+                }
+                Command::Cancel(wish) => {
+                    let meant: Vec<&Retry> = cancelled(&wish.selection, &retries);
+                    let own = meant.iter().all(|r| r.asker.id == asked.actor.id);
+                    may(Ask::Cancel { own }).map(|_| cancel_lines(&meant, &mut outcome.cancel))
+                }
+                Command::Jobs(_) => self.list(asked, may(Ask::Help), &retries).await?,
+                Command::Help(_) => may(Ask::Help).map(|_| help_lines()),
+                Command::OkToTest(wish) => {
+                    may(Ask::OkToTest).and_then(|_| approve(asked, wish.sha.as_deref(), &mut outcome))
+                }
+                Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) | Command::Why(_) => {
+                    Err(Refusal::new(
+                        RefusalKind::Unsupported,
+                        format!(
+                            "{} is understood, but this version does not do it yet",
+                            code(&format!("/{}", one.command.name()))
+                        ),
+                    ))
+                }
+            };
+            let lines = lines.unwrap_or_else(|refusal| {
+                outcome.refused = true;
+                vec![refusal_line(&refusal)]
+            });
+            outcome.informed |= matches!(one.command, Command::Jobs(_) | Command::Help(_));
+            self.metrics.command(one.command.name(), if outcome.refused { "refused" } else { "answered" });
+            outcome.answers.push((title, lines));
+        }
+        Ok(outcome)
+    }
+
+    async fn start(
+        &self,
+        asked: &Asked<'_>,
+        (verb, wish): (Verb, &Retest),
+        proof: Result<Authorised, Refusal>,
+        (retries, outcome): (&mut Vec<Retry>, &mut Outcome),
+    ) -> Result<Result<Vec<AnswerLine>, Refusal>, AskError> {
+        let proof = match proof
+            .and_then(|proof| supported(wish).map(|()| proof))
+            .and_then(|proof| pinned(asked, wish).map(|()| proof))
+        {
+            Ok(proof) => proof,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        self.complete_record(asked.forge, &asked.repo, &asked.change).await?;
+        let needed = needed(&wish.selection);
+        let snapshot = self.snapshot(asked.forge, &asked.repo, &asked.change, &needed, retries).await?;
+        let wish_now = Wish {
+            verb,
+            selection: &wish.selection,
+            force: wish.flags.force,
+            dry_run: wish.flags.dry_run,
+            overrides: &wish.overrides,
+        };
+        let plan = plan(&snapshot, &wish_now, &proof);
+        let mut lines: Vec<AnswerLine> = Vec::new();
+        for item in &plan.start {
+            let Some(view) = snapshot.jobs.get(item.at) else { continue };
+            if wish.flags.dry_run {
+                lines.push(line(
+                    view.job.newest.name.as_str(),
+                    Reason::WouldStart,
+                    format!("would be started: {}", item.why),
+                ));
+                continue;
+            }
+            let retry = self.retry_of(asked, view, &item.why, &wish.overrides);
+            lines.push(line(view.job.newest.name.as_str(), Reason::Started, started_text(&item.why, retry.number)));
+            retries.push(retry.clone());
+            outcome.start.push(retry);
+        }
+        lines.extend(plan.leave.iter().map(leave_line));
+        outcome.informed |= wish.flags.dry_run;
+        Ok(Ok(lines))
+    }
+
+    fn retry_of(
+        &self,
+        asked: &Asked<'_>,
+        view: &crate::decide::JobView,
+        why: &str,
+        overrides: &BTreeMap<String, String>,
+    ) -> Retry {
+        let now = self.now();
+        let seen = &view.job.newest;
+        let number = view.retries + 1;
+        let runner = view.job.runner.clone().unwrap_or_else(|| "none".into());
+        let deadline = self.runner(&runner).map_or(std::time::Duration::from_secs(86_400), |e| e.deadline);
+        let ran = !seen.run.as_str().is_empty();
+        Retry {
+            id: RetryId(0),
+            key: dispatch_key(&asked.change.key, &asked.change.head, (seen.name.as_str(), &seen.scope), number),
+            change: asked.change.key.clone(),
+            sha: asked.change.head.clone(),
+            job: seen.name.clone(),
+            scope: seen.scope.clone(),
+            runner,
+            state: RetryState::Requested,
+            asker: asked.actor.clone(),
+            why: why.to_owned(),
+            source_run: ran.then(|| seen.run.clone()),
+            source_order: seen.order,
+            group: seen.group.clone(),
+            handle: None,
+            cause: None,
+            overrides: overrides.clone(),
+            number,
+            comment: asked.comment.clone(),
+            also: Vec::new(),
+            created_at: asked.delivery.at,
+            due_at: now,
+            tries: 0,
+            dispatched_at: None,
+            ended_at: None,
+            deadline_at: now.plus(deadline),
+        }
+    }
+
+    async fn list(
+        &self,
+        asked: &Asked<'_>,
+        proof: Result<Authorised, Refusal>,
+        retries: &[Retry],
+    ) -> Result<Result<Vec<AnswerLine>, Refusal>, AskError> {
+        let proof = match proof {
+            Ok(proof) => proof,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        self.complete_record(asked.forge, &asked.repo, &asked.change).await?;
+        let snapshot: Snapshot = self.snapshot(asked.forge, &asked.repo, &asked.change, &Needed::All, retries).await?;
+        let mut lines: Vec<AnswerLine> = job_list(&snapshot, &proof).iter().map(leave_line).collect();
+        if lines.is_empty() {
+            lines.push(whole(Reason::Nothing, format!("no job is known on {}", code(asked.change.head.short()))));
+        }
+        Ok(Ok(lines))
+    }
+
+    /// Stores everything that a comment came to, and claims what can start at once: one transaction.
+    async fn keep(&self, asked: &Asked<'_>, outcome: Outcome) -> Result<(), FlowError> {
+        let now = self.now();
+        let key = &asked.change.key;
+        let head = &asked.change.head;
+        let mut tx = self.store.begin().await?;
+        tx.put_repo(&asked.repo).await?;
+        if let Some(sha) = &outcome.approve
+            && let Some(mut change) = tx.change(key).await?
+        {
+            change.approved_head = Some(sha.clone());
+            tx.put_change(&change, asked.delivery.row).await?;
+        }
+        for id in &outcome.cancel {
+            if let Some(mut retry) = tx.retry(*id).await? {
+                self.abandon(&mut tx, &mut retry, RetryEvent::CancelAsked, now).await?;
+            }
+        }
+        let mut stored = Vec::new();
+        for mut retry in outcome.start.iter().cloned() {
+            if let Some(id) = tx.new_retry(&retry, None).await? {
+                retry.id = id;
+                let what = format!("requested by {}: {}", retry.asker.login, retry.why);
+                tx.audit(key, head, retry.job.as_str(), &what, now).await?;
+                stored.push(retry);
+            }
+        }
+        let started = !stored.is_empty();
+        let orders: Vec<Order> = self.claim(&mut tx, stored, now).await?;
+        for (command, lines) in &outcome.answers {
+            let answer = Answer {
+                asker: asked.actor.login.clone(),
+                command: command.clone(),
+                lines: lines.clone(),
+                head: head.short().to_owned(),
+                delivery: asked.delivery.id.to_string(),
+                internal: asked.internal,
+            };
+            tx.put_answer(key, head, &answer, now).await?;
+            for line in lines {
+                let job = line.job.as_ref().map_or("", |j| j.as_str());
+                tx.audit(key, head, job, &format!("answer {}", line.reason), now).await?;
+            }
+        }
+        if let Some(comment) = asked.comment.as_ref().filter(|_| self.rules.reactions) {
+            let reaction = reaction_for(&outcome, started);
+            tx.want_reaction(key, comment, reaction, now).await?;
+        }
+        tx.want_report(key, head, now.plus(self.rules.report_delay)).await?;
+        tx.done(asked.delivery.row, None).await?;
+        tx.commit().await?;
+        self.reach(Point::Planned)?;
+        self.hand_over(orders);
+        self.wake.report.notify_one();
+        Ok(())
+    }
+}
+
+fn reaction_for(outcome: &Outcome, started: bool) -> Reaction {
+    if started {
+        Reaction::Started
+    } else if !outcome.cancel.is_empty() || outcome.approve.is_some() {
+        Reaction::Done
+    } else if outcome.informed && !outcome.refused {
+        Reaction::Seen
+    } else {
+        Reaction::Refused
+    }
+}
+
+/// The key of the `number`-th retry of a job on a head: the same wish always has the same key.
+fn dispatch_key(change: &ChangeKey, sha: &CommitSha, (job, scope): (&str, &str), number: u32) -> DispatchKey {
+    let mut hash = Sha256::new();
+    let (repo, change_number) = (change.repo.id.to_string(), change.number.to_string());
+    for part in [change.repo.forge.as_str(), &repo, &change_number, sha.as_str(), scope, job, &number.to_string()] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    DispatchKey::new(format!("retest-{}", hex::encode(hash.finalize()).get(..24).unwrap_or_default()))
+}
+
+fn started_text(why: &str, number: u32) -> String {
+    format!("started, run {} ({why})", number + 1)
+}
+
+/// What this version cannot do yet is refused by name, not left out silently.
+fn supported(wish: &Retest) -> Result<(), Refusal> {
+    let missing = if wish.flags.with_needs {
+        "--with-needs"
+    } else if wish.times.is_some_and(|n| n > 1) {
+        "times="
+    } else {
+        return Ok(());
+    };
+    let text = format!("{} is understood, but this version does not do it yet", code(missing));
+    Err(Refusal::new(RefusalKind::Unsupported, text))
+}
+
+fn pinned(asked: &Asked<'_>, wish: &Retest) -> Result<(), Refusal> {
+    match &wish.sha {
+        Some(sha) if !asked.change.head.starts_with(sha) => {
+            let text = format!("the head is {}, not {}", code(asked.change.head.short()), code(sha));
+            Err(Refusal::new(RefusalKind::NotThisHead, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn approve(asked: &Asked<'_>, sha: Option<&str>, outcome: &mut Outcome) -> Result<Vec<AnswerLine>, Refusal> {
+    let head = &asked.change.head;
+    if let Some(sha) = sha
+        && !head.starts_with(sha)
+    {
+        let text =
+            format!("the head is {}, not {}; look at it again before you approve it", code(head.short()), code(sha));
+        return Err(Refusal::new(RefusalKind::NotThisHead, text));
+    }
+    outcome.approve = Some(head.clone());
+    Ok(vec![whole(
+        Reason::Nothing,
+        format!("approved {} for retests; a new head needs a new approval", code(head.short())),
+    )])
+}
+
+/// The open retries that a `/cancel` means: all of them without a name.
+fn cancelled<'a>(selection: &Selection, retries: &'a [Retry]) -> Vec<&'a Retry> {
+    let all = selection.words.is_empty() && selection.whole.is_none();
+    retries
+        .iter()
+        .filter(|r| r.state.is_open() && r.id != RetryId(0) && (all || selection.names(r.job.as_str())))
+        .collect()
+}
+
+fn cancel_lines(meant: &[&Retry], cancel: &mut Vec<RetryId>) -> Vec<AnswerLine> {
+    if meant.is_empty() {
+        return vec![whole(Reason::Nothing, "nothing to cancel: no retry of that name is under way on this head")];
+    }
+    cancel.extend(meant.iter().map(|r| r.id));
+    meant.iter().map(|r| line(r.job.as_str(), Reason::Cancelled, "cancelled".to_owned())).collect()
+}
+
+fn help_lines() -> Vec<AnswerLine> {
+    retest_commands::COMMANDS
+        .iter()
+        .map(|doc| whole(Reason::Listed, format!("{}: {}", code(doc.usage), doc.summary)))
+        .collect()
+}
+
+fn refused_whole(parsed: &Parsed, refusal: &Refusal) -> Outcome {
+    let title = parsed.commands.first().map_or_else(String::new, |c| c.command.title());
+    Outcome { answers: vec![(title, vec![refusal_line(refusal)])], refused: true, ..Outcome::default() }
+}
+
+fn mistake_line(kind: MistakeKind, hint: &str) -> AnswerLine {
+    let text = format!("not run: {}", crate::decide::plain_words(hint));
+    AnswerLine { job: None, reason: format!("{}/{}", Reason::NotUnderstood.as_str(), kind.as_str()), text }
+}
+
+fn refusal_line(refusal: &Refusal) -> AnswerLine {
+    AnswerLine { job: None, reason: refusal.kind.as_str().to_owned(), text: format!("not run: {}", refusal.text) }
+}
+
+fn leave_line(item: &LeaveItem) -> AnswerLine {
+    let job = (!item.name.is_empty()).then(|| item.name.as_str().into());
+    AnswerLine { job, reason: item.reason.as_str().to_owned(), text: item.text.clone() }
+}
+
+fn line(job: &str, reason: Reason, text: String) -> AnswerLine {
+    AnswerLine { job: Some(job.into()), reason: reason.as_str().to_owned(), text }
+}
+
+fn whole(reason: Reason, text: impl Into<String>) -> AnswerLine {
+    AnswerLine { job: None, reason: reason.as_str().to_owned(), text: text.into() }
+}

@@ -1,0 +1,384 @@
+//! Starts retries in their runners: stored intent, one call, stored result.
+//!
+//! **Invariant:** a runner is called only for a retry that is committed as `Dispatching` and owned by this process, and
+//! only while its head is the change's head. A lost answer leads to a question, never to a second call.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use futures_util::stream::{self, StreamExt};
+
+use super::points::Point;
+use super::world::{FlowError, Progress, RunnerEntry, World};
+use crate::domain::{Repo, Retry, RetryEvent, RetryState, RunObservation, Timestamp, WaitOn};
+use crate::ports::{CallError, DispatchError, DispatchOrder, JobOrder, Started};
+use crate::store::Tx;
+
+/// Retries looked at per pass.
+const BATCH: u32 = 200;
+
+/// Calls under way at the same time, over all runners.
+const CALLS_MAX: usize = 16;
+
+/// One call to be made: retries that are claimed.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    first: Retry,
+    rest: Vec<Retry>,
+    whole_group: bool,
+}
+
+impl Order {
+    /// A call for one retry.
+    pub(super) const fn one(retry: Retry) -> Self {
+        Self { first: retry, rest: Vec::new(), whole_group: false }
+    }
+
+    /// The retries.
+    pub(super) fn retries(&self) -> impl Iterator<Item = &Retry> {
+        std::iter::once(&self.first).chain(&self.rest)
+    }
+}
+
+impl World {
+    /// One pass: what commands handed over, what is due, and cancellations.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn dispatch_pass(&self) -> Result<Progress, FlowError> {
+        let mut orders = std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner));
+        orders.extend(self.claim_due().await?);
+        let mut done = orders.len();
+        let results: Vec<Result<(), FlowError>> =
+            stream::iter(orders).map(|order| self.carry_out(order)).buffer_unordered(CALLS_MAX).collect().await;
+        for result in results {
+            result?;
+        }
+        done += self.cancel_due().await?;
+        Ok(Progress { done })
+    }
+
+    /// Hands claimed retries over to the next pass without waiting for a look into the store.
+    pub(super) fn hand_over(&self, orders: Vec<Order>) {
+        for retry in orders.iter().flat_map(Order::retries) {
+            self.fly(retry.id, true);
+        }
+        self.handed_over.lock().unwrap_or_else(PoisonError::into_inner).extend(orders);
+        self.wake.dispatch.notify_one();
+    }
+
+    async fn claim_due(&self) -> Result<Vec<Order>, FlowError> {
+        let now = self.now();
+        let due = self.store.due_to_start(now, BATCH).await?;
+        if due.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut tx = self.store.begin().await?;
+        let mut ready = Vec::new();
+        for old in due {
+            let Some(mut retry) = tx.retry(old.id).await?.filter(|r| r.state == old.state) else { continue };
+            if self.expire(&mut tx, &mut retry, now).await? {
+                continue;
+            }
+            if let RetryState::Waiting(_) = retry.state
+                && let Ok(next) = retry.state.step(RetryEvent::Released)
+            {
+                retry.state = next;
+            }
+            ready.push(retry);
+        }
+        let orders = self.claim(&mut tx, ready, now).await?;
+        tx.commit().await?;
+        for retry in orders.iter().flat_map(Order::retries) {
+            self.fly(retry.id, true);
+        }
+        Ok(orders)
+    }
+
+    /// Claims requested retries in the transaction that stored or released them. Those of a group that takes one restart
+    /// at a time are claimed together when they are all its failed jobs, else one by one, the others waiting.
+    pub(super) async fn claim(&self, tx: &mut Tx, ready: Vec<Retry>, now: Timestamp) -> Result<Vec<Order>, FlowError> {
+        let mut orders = Vec::new();
+        let mut groups: BTreeMap<(String, String), Vec<Retry>> = BTreeMap::new();
+        for retry in ready {
+            let grouped = self.runner(&retry.runner).is_some_and(|e| e.runner.abilities().needs_group_over);
+            match (&retry.group, grouped) {
+                (Some(group), true) => {
+                    let key = (format!("{}/{}", retry.change.repo.forge, retry.change.repo.id), group.clone());
+                    groups.entry(key).or_default().push(retry);
+                }
+                _ => {
+                    let claimed = self.set_claimed(tx, retry).await?;
+                    orders.push(Order::one(claimed));
+                }
+            }
+        }
+        for ((_, group), retries) in groups {
+            orders.extend(self.claim_group(tx, &group, retries, now).await?);
+        }
+        Ok(orders)
+    }
+
+    async fn claim_group(
+        &self,
+        tx: &mut Tx,
+        group: &str,
+        mut retries: Vec<Retry>,
+        now: Timestamp,
+    ) -> Result<Option<Order>, FlowError> {
+        let Some(first) = retries.first() else { return Ok(None) };
+        let (repo, sha) = (first.change.repo.clone(), first.sha.clone());
+        let busy = self.store.open_in_group(&repo, group).await?.iter().any(|r| r.state.may_have_run());
+        let bad = usize::try_from(self.store.bad_in_group(&repo, &sha, group).await?).unwrap_or(usize::MAX);
+        let whole_group = retries.len() >= bad.max(2);
+        let go = if busy {
+            Vec::new()
+        } else if whole_group {
+            std::mem::take(&mut retries)
+        } else {
+            vec![retries.remove(0)]
+        };
+        for mut retry in retries {
+            if let Ok(next) = retry.state.step(RetryEvent::Parked(WaitOn::Group(group.to_owned()))) {
+                retry.state = next;
+            }
+            retry.due_at = now.plus(self.poll_after(&retry));
+            retry.tries += 1;
+            tx.put_retry(&retry, None).await?;
+            tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
+        }
+        let mut claimed = Vec::new();
+        for retry in go {
+            claimed.push(self.set_claimed(tx, retry).await?);
+        }
+        let mut claimed = claimed.into_iter();
+        Ok(claimed.next().map(|first| Order { first, rest: claimed.collect(), whole_group }))
+    }
+
+    async fn set_claimed(&self, tx: &mut Tx, mut retry: Retry) -> Result<Retry, FlowError> {
+        if let Ok(next) = retry.state.step(RetryEvent::Claimed) {
+            retry.state = next;
+        }
+        tx.put_retry(&retry, Some(&self.me)).await?;
+        Ok(retry)
+    }
+
+    /// Time until the next look at a retry: doubled at each look, between the runner's bounds.
+    pub(super) fn poll_after(&self, retry: &Retry) -> std::time::Duration {
+        let (min, max) = self
+            .runner(&retry.runner)
+            .map_or((10, 300), |e| (e.poll_min.as_secs().max(1), e.poll_max.as_secs().max(1)));
+        let doubled = min.saturating_mul(1_u64 << retry.tries.min(16));
+        std::time::Duration::from_secs(doubled.min(max))
+    }
+
+    /// Closes a retry whose deadline has passed.
+    pub(super) async fn expire(&self, tx: &mut Tx, retry: &mut Retry, now: Timestamp) -> Result<bool, FlowError> {
+        if now < retry.deadline_at {
+            return Ok(false);
+        }
+        self.abandon(tx, retry, RetryEvent::DeadlinePassed, now).await
+    }
+
+    async fn carry_out(&self, order: Order) -> Result<(), FlowError> {
+        let result = self.call_and_save(&order).await;
+        for retry in order.retries() {
+            self.fly(retry.id, false);
+        }
+        result
+    }
+
+    async fn call_and_save(&self, order: &Order) -> Result<(), FlowError> {
+        let first = &order.first;
+        self.reach(Point::Claimed)?;
+        let (Some(entry), Some(repo)) = (self.runner(&first.runner), self.store.repo(&first.change.repo).await?) else {
+            let why = format!("the runner `{}` is no longer configured", first.runner);
+            return self.save(order, Err(DispatchError::Call(CallError::refused(why)))).await;
+        };
+        let head = self.store.change(&first.change, i64::MAX).await?;
+        if !head.is_some_and(|c| c.change.open && c.change.head == first.sha) {
+            let mut tx = self.store.begin().await?;
+            for retry in order.retries() {
+                if let Some(mut retry) = tx.retry(retry.id).await? {
+                    self.abandon(&mut tx, &mut retry, RetryEvent::HeadGone, self.now()).await?;
+                }
+            }
+            return Ok(tx.commit().await?);
+        }
+        let call = dispatch_order(order, repo);
+        tracing::info!(runner = %first.runner, jobs = call.jobs.len(), key = %first.key, "dispatching");
+        let result = entry.runner.dispatch(&call).await;
+        if result.is_ok() {
+            self.reach(Point::Dispatched)?;
+        }
+        if let Err(DispatchError::Call(error)) = &result {
+            self.count_failure(first.runner.as_str(), error);
+        }
+        self.save(order, result).await
+    }
+
+    async fn save(&self, order: &Order, result: Result<Started, DispatchError>) -> Result<(), FlowError> {
+        let now = self.now();
+        let mut tx = self.store.begin().await?;
+        for claimed in order.retries() {
+            let Some(mut retry) = tx.retry(claimed.id).await? else { continue };
+            match &result {
+                Ok(started) => self.save_started(&mut tx, &mut retry, started).await?,
+                Err(DispatchError::Parked { on, look_after }) => {
+                    step(&mut retry, RetryEvent::Parked(on.clone()));
+                    retry.due_at = now.plus(*look_after);
+                    tx.put_retry(&retry, None).await?;
+                }
+                Err(DispatchError::Call(error)) => self.save_failure(&mut tx, &mut retry, error, now).await?,
+            }
+            tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
+        }
+        tx.commit().await?;
+        self.wake.report.notify_one();
+        Ok(())
+    }
+
+    /// Stores the handle of an accepted run; a retry that was closed meanwhile has its run cancelled.
+    pub(super) async fn save_started(
+        &self,
+        tx: &mut Tx,
+        retry: &mut Retry,
+        started: &Started,
+    ) -> Result<(), FlowError> {
+        let now = self.now();
+        let handle = started.runs.iter().find(|(key, _)| *key == retry.key).map(|(_, handle)| handle.clone());
+        retry.handle = handle.or_else(|| retry.handle.take());
+        retry.also.clone_from(&started.also);
+        if retry.also.is_empty()
+            && let Some(group) = retry.group.as_deref()
+            && self.runner(&retry.runner).is_some_and(|e| e.runner.abilities().runs_dependents)
+        {
+            retry.also = self.store.skipped_in_group(&retry.change.repo, &retry.sha, group).await?;
+        }
+        let was_open = retry.state.is_open();
+        step(retry, RetryEvent::Accepted);
+        retry.dispatched_at = Some(now);
+        retry.tries = 0;
+        retry.due_at = now.plus(self.poll_after(retry));
+        tx.put_retry(retry, None).await?;
+        tx.audit(&retry.change, &retry.sha, retry.job.as_str(), "accepted by its runner", now).await?;
+        self.metrics.dispatched(now.since(retry.created_at));
+        if !was_open {
+            tx.want_cancellation(retry.id, now).await?;
+            return Ok(());
+        }
+        // A report about the new run may have been faster than the runner's answer.
+        let newest = tx.job(&retry.change.repo, &retry.sha, &retry.job, &retry.scope).await?;
+        if let (Some(job), Some(handle)) = (newest, &retry.handle)
+            && job.newest.order >= handle.order
+        {
+            let seen = RunObservation {
+                state: job.newest.state,
+                cause: job.newest.cause.clone(),
+                url: job.newest.url.clone(),
+                run: Some(job.newest.run.clone()),
+                order: job.newest.order,
+            };
+            self.see_run(tx, retry, &seen).await?;
+        }
+        Ok(())
+    }
+
+    async fn save_failure(
+        &self,
+        tx: &mut Tx,
+        retry: &mut Retry,
+        error: &CallError,
+        now: Timestamp,
+    ) -> Result<(), FlowError> {
+        retry.tries += 1;
+        match error {
+            CallError::Refused { user, .. } => {
+                step(retry, RetryEvent::Refused(user.clone()));
+                retry.ended_at = Some(now);
+                self.metrics.retry_ended(retry.runner.as_str(), "rejected");
+                tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &format!("refused: {user}"), now).await?;
+            }
+            CallError::Throttled { .. } | CallError::Unreachable { .. } => step(retry, RetryEvent::NotSent),
+            CallError::Unknown { .. } => step(retry, RetryEvent::NoAnswer),
+        }
+        retry.due_at = now.plus(error.wait(retry.tries)).min(retry.deadline_at);
+        tx.put_retry(retry, None).await?;
+        Ok(())
+    }
+
+    async fn cancel_due(&self) -> Result<usize, FlowError> {
+        let now = self.now();
+        let due = self.store.due_cancellations(now, BATCH).await?;
+        let count = due.len();
+        for (retry, tries) in due {
+            let until = match (self.runner(&retry.runner), &retry.handle, self.store.repo(&retry.change.repo).await?) {
+                (Some(entry), Some(handle), Some(repo)) => match entry.runner.cancel(&repo, &retry.job, handle).await {
+                    Ok(()) => None,
+                    Err(error) => {
+                        tracing::warn!(%error, runner = %retry.runner, key = %retry.key, "a run could not be cancelled");
+                        self.count_failure(retry.runner.as_str(), &error);
+                        (error.is_passing() && tries < 10).then(|| now.plus(error.wait(tries + 1)))
+                    }
+                },
+                // Without a handle the runner is asked by key first; there is nothing to cancel when it knows none.
+                (Some(entry), None, Some(repo)) => self.cancel_unknown(entry, &repo, &retry).await,
+                _ => None,
+            };
+            self.store.set_cancellation(retry.id, until).await?;
+        }
+        Ok(count)
+    }
+
+    async fn cancel_unknown(&self, entry: &RunnerEntry, repo: &Repo, retry: &Retry) -> Option<Timestamp> {
+        let order = dispatch_order(&Order::one(retry.clone()), repo.clone());
+        if self.flies(retry.id) {
+            return Some(self.now().plus(std::time::Duration::from_secs(1)));
+        }
+        if let Ok(crate::ports::Found::Sent(started)) = entry.runner.find(&order).await {
+            for (_, handle) in &started.runs {
+                entry.runner.cancel(repo, &retry.job, handle).await.ok();
+            }
+        }
+        None
+    }
+
+    pub(super) fn count_failure(&self, system: &str, error: &CallError) {
+        let kind = match error {
+            CallError::Refused { .. } => "refused",
+            CallError::Throttled { .. } => "throttled",
+            CallError::Unreachable { .. } => "unreachable",
+            CallError::Unknown { .. } => "unknown",
+        };
+        self.metrics.call_failed(system, kind);
+    }
+}
+
+/// Steps a retry; an event that its state cannot meet changes nothing (it was closed in the meantime).
+pub(super) fn step(retry: &mut Retry, event: RetryEvent) {
+    match retry.state.step(event) {
+        Ok(next) => retry.state = next,
+        Err(illegal) => tracing::debug!(key = %retry.key, %illegal, "news about a closed retry"),
+    }
+}
+
+/// The call that starts these retries.
+pub(super) fn dispatch_order(order: &Order, repo: Repo) -> DispatchOrder {
+    let job = |retry: &Retry| JobOrder {
+        key: retry.key.clone(),
+        job: retry.job.clone(),
+        scope: retry.scope.clone(),
+        source_run: retry.source_run.clone(),
+        source_order: retry.source_order,
+        overrides: retry.overrides.clone(),
+    };
+    let first = &order.first;
+    DispatchOrder {
+        repo,
+        change: first.change.clone(),
+        sha: first.sha.clone(),
+        group: first.group.clone(),
+        jobs: order.retries().map(job).collect(),
+        whole_group: order.whole_group,
+    }
+}

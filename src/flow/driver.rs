@@ -1,0 +1,157 @@
+//! Runs the loops: woken by news, and by the clock when something is due.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::world::{FlowError, Progress, World};
+
+/// Longest sleep of a loop that nobody wakes.
+const SLEEP_MAX: Duration = Duration::from_secs(30);
+
+/// Shortest sleep: what is due at this moment may be in another task's hands.
+const SLEEP_MIN: Duration = Duration::from_millis(20);
+
+/// Sleep of the loop whose put-off work has no look-up.
+const POLL: Duration = Duration::from_secs(2);
+
+/// Sleep after a pass that failed.
+const SLEEP_FAILED: Duration = Duration::from_secs(2);
+
+/// How often old rows are forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(3_600);
+
+/// The running loops.
+#[derive(Debug)]
+pub struct Driver {
+    tasks: JoinSet<()>,
+    stop: CancellationToken,
+}
+
+/// One pass of one loop.
+type Pass = fn(Arc<World>) -> std::pin::Pin<Box<dyn Future<Output = Result<Progress, FlowError>> + Send>>;
+
+/// What a loop sleeps for.
+#[derive(Clone, Copy)]
+enum Due {
+    /// The next poll: what it waits for is told by a wake-up, but may have been put off.
+    Poll,
+    /// The next retry that is due.
+    Retries,
+    /// The next post that is due.
+    Posts,
+}
+
+type Loop = (&'static str, Pass, fn(&World) -> &Notify, Due);
+
+impl Driver {
+    /// Starts all loops.
+    pub fn start(world: &Arc<World>) -> Self {
+        let mut driver = Self { tasks: JoinSet::new(), stop: CancellationToken::new() };
+        let loops: [Loop; 4] = [
+            ("intake", |w| Box::pin(async move { w.intake_pass().await }), |w| &w.wake.intake, Due::Poll),
+            ("dispatch", |w| Box::pin(async move { w.dispatch_pass().await }), |w| &w.wake.dispatch, Due::Retries),
+            ("follow", |w| Box::pin(async move { w.follow_pass().await }), |w| &w.wake.follow, Due::Retries),
+            ("report", |w| Box::pin(async move { w.report_pass().await }), |w| &w.wake.report, Due::Posts),
+        ];
+        for one in loops {
+            let (world, stop) = (Arc::clone(world), driver.stop.clone());
+            driver.tasks.spawn(async move { run(&world, one, stop).await });
+        }
+        let (world, stop) = (Arc::clone(world), driver.stop.clone());
+        driver.tasks.spawn(async move { keep_house(&world, stop).await });
+        driver
+    }
+
+    /// Lets every loop finish the pass it is in, then ends. Calls under way are answered and stored.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+async fn run(world: &Arc<World>, (name, pass, wake, due): Loop, stop: CancellationToken) {
+    loop {
+        let sleep = match pass(Arc::clone(world)).await {
+            Ok(progress) if progress.done > 0 => Duration::ZERO,
+            Ok(_) => until_due(world, due).await,
+            Err(error) => {
+                tracing::error!(%error, pass = name, "a pass failed; it is tried again");
+                SLEEP_FAILED
+            }
+        };
+        if stop.is_cancelled() {
+            return;
+        }
+        if sleep.is_zero() {
+            continue;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = wake(world).notified() => {}
+            () = tokio::time::sleep(sleep) => {}
+        }
+    }
+}
+
+/// Time until something stored is due; never long, because other processes and clocks exist.
+async fn until_due(world: &World, due: Due) -> Duration {
+    let next = match due {
+        Due::Poll => return POLL,
+        Due::Retries => world.store.next_due().await,
+        Due::Posts => world.store.next_report().await,
+    };
+    let now = world.now();
+    match next {
+        Ok(Some(next)) => next.since(now).clamp(SLEEP_MIN, SLEEP_MAX),
+        Ok(None) => SLEEP_MAX,
+        Err(_) => SLEEP_FAILED,
+    }
+}
+
+async fn keep_house(world: &Arc<World>, stop: CancellationToken) {
+    let mut forget = tokio::time::interval(FORGET_EVERY);
+    let mut catch_up = tokio::time::interval(world.rules.catch_up_every);
+    let mut count = tokio::time::interval(Duration::from_secs(15));
+    loop {
+        let result = tokio::select! {
+            () = stop.cancelled() => return,
+            _ = forget.tick() => forget_old(world).await,
+            _ = catch_up.tick() => world.catch_up_pass().await.map(|_| ()),
+            _ = count.tick() => world.store.count_open().await.map(|c| world.metrics.set_open(&c)).map_err(Into::into),
+        };
+        if let Err(error) = result {
+            tracing::error!(%error, "housekeeping failed; it is tried again");
+        }
+    }
+}
+
+async fn forget_old(world: &World) -> Result<(), FlowError> {
+    let gone = world.store.forget_before(world.now().minus(world.rules.retention)).await?;
+    if gone > 0 {
+        tracing::info!(rows = gone, "forgot what is older than the retention");
+    }
+    Ok(())
+}
+
+/// Runs passes until none finds anything to do. For stories and scripts: no loop runs beside it.
+///
+/// # Errors
+/// The first failure of a pass.
+pub async fn run_until_idle(world: &World) -> Result<usize, FlowError> {
+    let mut total = 0;
+    loop {
+        let mut done = world.intake_pass().await?.done;
+        done += world.dispatch_pass().await?.done;
+        done += world.follow_pass().await?.done;
+        done += world.report_pass().await?.done;
+        if done == 0 {
+            return Ok(total);
+        }
+        total += done;
+    }
+}

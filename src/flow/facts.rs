@@ -1,0 +1,200 @@
+//! Takes facts into the record: changes and their heads, jobs and their runs. What a fact means for open retries is
+//! done in the same transaction.
+
+use super::world::{FlowError, World};
+use crate::domain::{
+    Change, ChangeAction, CommitSha, Conclusion, ForgeEvent, JobEvent, JobObservation, Origin, Repo, Retry, RetryEvent,
+    RunHandle, RunObservation, Timestamp,
+};
+use crate::store::{StoredDelivery, Tx};
+
+impl World {
+    /// Takes a batch of facts into the record, all or nothing.
+    pub(super) async fn apply_facts(&self, facts: &[StoredDelivery]) -> Result<(), FlowError> {
+        let now = self.now();
+        let mut tx = self.store.begin().await?;
+        for fact in facts {
+            match &fact.event {
+                ForgeEvent::Change { repo, change, action } => {
+                    tx.put_repo(repo).await?;
+                    self.take_change(&mut tx, change, *action, fact).await?;
+                }
+                ForgeEvent::Jobs(event) => {
+                    tx.put_repo(&event.repo).await?;
+                    self.take_jobs(&mut tx, event, now).await?;
+                }
+                ForgeEvent::Comment(_) | ForgeEvent::Press(_) => {}
+            }
+            tx.done(fact.row, None).await?;
+        }
+        tx.commit().await?;
+        self.wake.dispatch.notify_one();
+        self.wake.report.notify_one();
+        Ok(())
+    }
+
+    async fn take_change(
+        &self,
+        tx: &mut Tx,
+        news: &Change,
+        action: ChangeAction,
+        fact: &StoredDelivery,
+    ) -> Result<(), FlowError> {
+        let old = tx.change(&news.key).await?;
+        if old.as_ref().is_some_and(|old| old.updated_at > news.updated_at) {
+            return Ok(());
+        }
+        let change = merged(old.as_ref(), news);
+        tx.put_change(&change, fact.row).await?;
+        let moved = old.as_ref().is_some_and(|old| old.head != change.head);
+        if moved && action == ChangeAction::HeadMoved {
+            // The head appeared while we listened, so every job event about it is still to come.
+            tx.put_revision(&change.key.repo, &change.head, fact.at).await?;
+        }
+        let head = change.open.then_some(&change.head);
+        for mut retry in tx.open_elsewhere(&change.key, head).await? {
+            self.abandon(tx, &mut retry, RetryEvent::HeadGone, self.now()).await?;
+        }
+        Ok(())
+    }
+
+    /// Closes a retry from our side and has its run cancelled where nobody else will.
+    pub(super) async fn abandon(
+        &self,
+        tx: &mut Tx,
+        retry: &mut Retry,
+        event: RetryEvent,
+        now: Timestamp,
+    ) -> Result<bool, FlowError> {
+        let ran = retry.state.may_have_run();
+        let asked = event == RetryEvent::CancelAsked;
+        let Ok(next) = retry.state.step(event) else { return Ok(false) };
+        retry.state = next;
+        retry.ended_at = Some(now);
+        tx.put_retry(retry, None).await?;
+        tx.audit(&retry.change, &retry.sha, retry.job.as_str(), retry.state.word(), now).await?;
+        tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
+        self.metrics.retry_ended(retry.runner.as_str(), retry.state.word());
+        let abilities = self.runner(&retry.runner).map(|entry| entry.runner.abilities());
+        // A forge's own CI cancels what a new head makes needless; everything else was started by us and is ours to stop.
+        if ran && abilities.is_some_and(|a| a.cancels && (asked || !a.reported_by_forge)) {
+            tx.want_cancellation(retry.id, now).await?;
+        }
+        Ok(true)
+    }
+
+    /// Takes reports about jobs into the record and steps the retries that they are about.
+    pub(super) async fn take_jobs(&self, tx: &mut Tx, event: &JobEvent, now: Timestamp) -> Result<(), FlowError> {
+        let open = tx.open_retries(&event.repo.key, &event.sha).await?;
+        for seen in &event.jobs {
+            self.take_job(tx, &event.repo, &event.sha, seen, &open).await?;
+        }
+        if let Some(group) = &event.group_over {
+            for mut retry in tx.waiting_on_group(&event.repo.key, group).await? {
+                if let Ok(next) = retry.state.step(RetryEvent::Released) {
+                    retry.state = next;
+                    retry.due_at = now;
+                    retry.tries = 0;
+                    tx.put_retry(&retry, None).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_job(
+        &self,
+        tx: &mut Tx,
+        repo: &Repo,
+        sha: &CommitSha,
+        seen: &JobObservation,
+        open: &[Retry],
+    ) -> Result<(), FlowError> {
+        let key = &repo.key;
+        if seen.origin == Origin::Status
+            && (seen.name.as_str() == self.rules.posts.aggregate || tx.is_posted(key, sha, seen.name.as_str()).await?)
+        {
+            return Ok(()); // the echo of our own status
+        }
+        let runner = self.runner_for(repo, seen).map(|entry| entry.runner.name().clone());
+        if !tx.put_job(key, sha, seen, runner.as_ref()).await? {
+            return Ok(());
+        }
+        let mine = open.iter().find(|r| r.job == seen.name && r.scope == seen.scope);
+        let Some(retry) = mine else { return Ok(()) };
+        let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state.is_open()) else { return Ok(()) };
+        let about_it = match &retry.handle {
+            Some(handle) => seen.order >= handle.order,
+            // No handle yet: a newer run than the one that was repeated answers the question whether it was started.
+            None => seen.order > retry.source_order && retry.state.may_have_run() && !self.flies(retry.id),
+        };
+        if about_it {
+            if retry.handle.is_none() {
+                retry.handle = Some(RunHandle { id: seen.run.to_string(), order: seen.order, url: seen.url.clone() });
+            }
+            let news = RunObservation {
+                state: seen.state,
+                cause: seen.cause.clone(),
+                url: seen.url.clone(),
+                run: Some(seen.run.clone()),
+                order: seen.order,
+            };
+            self.see_run(tx, &mut retry, &news).await?;
+        }
+        Ok(())
+    }
+
+    /// Steps a retry by what was seen of its run, writes it back, and says whether that was news.
+    pub(super) async fn see_run(
+        &self,
+        tx: &mut Tx,
+        retry: &mut Retry,
+        seen: &RunObservation,
+    ) -> Result<bool, FlowError> {
+        let now = self.now();
+        let event = match Conclusion::of(seen.state) {
+            Some(end) => RetryEvent::Ended(end),
+            None if seen.state == crate::domain::JobState::Running => RetryEvent::Started,
+            None => RetryEvent::Accepted,
+        };
+        let before = retry.clone();
+        if let Ok(next) = retry.state.step(event) {
+            retry.state = next;
+        }
+        if let (Some(handle), Some(url)) = (retry.handle.as_mut(), &seen.url) {
+            handle.url = Some(url.clone());
+        }
+        if seen.cause.is_some() {
+            retry.cause = seen.cause.clone();
+        }
+        if *retry == before {
+            return Ok(false);
+        }
+        let changed = retry.state != before.state;
+        if changed && !retry.state.is_open() {
+            retry.ended_at = Some(now);
+            self.metrics.retry_ended(retry.runner.as_str(), seen.state.as_str());
+        }
+        tx.put_retry(retry, None).await?;
+        if changed {
+            let what = format!("run {}: {}", retry.number + 1, seen.state.as_str());
+            tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &what, now).await?;
+        }
+        tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
+        Ok(changed)
+    }
+}
+
+/// The change after the news: what the news does not tell stays as it was.
+fn merged(old: Option<&Change>, news: &Change) -> Change {
+    let mut change = news.clone();
+    if let Some(old) = old {
+        change.approved_head = change.approved_head.or_else(|| old.approved_head.clone());
+        if old.head == change.head {
+            change.head_pipeline = change.head_pipeline.or(old.head_pipeline);
+        }
+        change.source_ref = change.source_ref.or_else(|| old.source_ref.clone());
+        change.author = change.author.or_else(|| old.author.clone());
+    }
+    change
+}

@@ -1,0 +1,186 @@
+//! Follows started retries to their end, and settles the doubtful ones by asking their runner.
+//!
+//! Webhooks usually bring the news first (`facts.rs`); this loop makes sure that a lost one changes only the delay.
+
+use futures_util::stream::{self, StreamExt};
+
+use super::dispatch::{Order, dispatch_order, step};
+use super::world::{FlowError, Progress, World};
+use crate::domain::{
+    Conclusion, JobObservation, JobState, Origin, Repo, Retry, RetryEvent, RetryState, RunHandle, RunObservation,
+    RunRef, Timestamp,
+};
+use crate::ports::{CallError, Found};
+use crate::store::Tx;
+
+/// Retries looked at per pass.
+const BATCH: u32 = 200;
+
+/// Calls under way at the same time.
+const CALLS_MAX: usize = 16;
+
+impl World {
+    /// One pass over the retries that are due for a look.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn follow_pass(&self) -> Result<Progress, FlowError> {
+        let due = self.store.due_to_follow(self.now(), BATCH).await?;
+        let mine = |(retry, _): &(Retry, Option<String>)| !self.flies(retry.id);
+        let due: Vec<Retry> = due.into_iter().filter(mine).map(|(retry, _)| retry).collect();
+        let done = due.len();
+        let results: Vec<Result<(), FlowError>> =
+            stream::iter(due).map(|retry| self.look_at(retry)).buffer_unordered(CALLS_MAX).collect().await;
+        for result in results {
+            result?;
+        }
+        Ok(Progress { done })
+    }
+
+    async fn look_at(&self, retry: Retry) -> Result<(), FlowError> {
+        let now = self.now();
+        if now >= retry.deadline_at {
+            let mut tx = self.store.begin().await?;
+            if let Some(mut retry) = tx.retry(retry.id).await? {
+                self.expire(&mut tx, &mut retry, now).await?;
+            }
+            tx.commit().await?;
+            self.wake.report.notify_one();
+            return Ok(());
+        }
+        let (Some(_), Some(repo)) = (self.runner(&retry.runner), self.store.repo(&retry.change.repo).await?) else {
+            return self.close_lost(&retry, "its runner is no longer configured").await;
+        };
+        match (&retry.state, &retry.handle) {
+            (RetryState::Dispatched | RetryState::Running, Some(handle)) => self.observe(&repo, &retry, handle).await,
+            _ => self.settle(&repo, &retry).await,
+        }
+    }
+
+    /// Asks for the state of a run.
+    async fn observe(&self, repo: &Repo, retry: &Retry, handle: &RunHandle) -> Result<(), FlowError> {
+        let Some(entry) = self.runner(&retry.runner) else { return Ok(()) };
+        let seen = match entry.runner.observe(repo, &retry.job, handle).await {
+            Ok(seen) => seen,
+            Err(CallError::Refused { log, .. }) => {
+                tracing::warn!(runner = %retry.runner, key = %retry.key, %log, "a run is gone from its runner");
+                return self.close_lost(retry, &log).await;
+            }
+            Err(error) => return self.look_later(retry, &error).await,
+        };
+        self.take_observation(repo, retry, &seen).await
+    }
+
+    /// Takes news of a run that we started into the record and the retry. Webhooks of runners, polling and callbacks
+    /// all end here.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn take_observation(&self, repo: &Repo, retry: &Retry, seen: &RunObservation) -> Result<(), FlowError> {
+        let now = self.now();
+        let mut tx = self.store.begin().await?;
+        let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state.is_open()) else { return Ok(()) };
+        self.put_followed(&mut tx, repo, &retry, seen, now).await?;
+        let changed = self.see_run(&mut tx, &mut retry, seen).await?;
+        if retry.state.is_open() {
+            retry.tries = if changed { 0 } else { retry.tries.saturating_add(1) };
+            retry.due_at = now.plus(self.poll_after(&retry)).min(retry.deadline_at);
+            tx.put_retry(&retry, None).await?;
+        }
+        tx.commit().await?;
+        self.wake.report.notify_one();
+        self.wake.dispatch.notify_one();
+        Ok(())
+    }
+
+    /// Keeps the record's newest run true for runs that nobody else reports.
+    async fn put_followed(
+        &self,
+        tx: &mut Tx,
+        repo: &Repo,
+        retry: &Retry,
+        seen: &RunObservation,
+        now: Timestamp,
+    ) -> Result<(), FlowError> {
+        let Some(handle) = &retry.handle else { return Ok(()) };
+        let known = tx.job(&repo.key, &retry.sha, &retry.job, &retry.scope).await?.map(|job| job.newest);
+        let news = JobObservation {
+            name: retry.job.clone(),
+            scope: retry.scope.clone(),
+            origin: known.as_ref().map_or(Origin::Followed, |k| k.origin.clone()),
+            run: seen.run.clone().unwrap_or_else(|| RunRef::new(handle.id.clone())),
+            order: seen.order.max(handle.order),
+            group: retry.group.clone(),
+            state: seen.state,
+            cause: seen.cause.clone(),
+            url: seen.url.clone().or_else(|| handle.url.clone()),
+            allow_failure: known.as_ref().is_some_and(|k| k.allow_failure),
+            manual: false,
+            needs: known.and_then(|k| k.needs),
+            at: now,
+        };
+        tx.put_job(&repo.key, &retry.sha, &news, Some(&retry.runner)).await?;
+        Ok(())
+    }
+
+    /// Asks whether a retry was started whose answer got lost, or whose dispatcher died.
+    async fn settle(&self, repo: &Repo, retry: &Retry) -> Result<(), FlowError> {
+        let Some(entry) = self.runner(&retry.runner) else { return Ok(()) };
+        let order = dispatch_order(&Order::one(retry.clone()), repo.clone());
+        let found = match entry.runner.find(&order).await {
+            Ok(found) => found,
+            Err(error) if error.is_passing() => return self.look_later(retry, &error).await,
+            Err(error) => {
+                tracing::warn!(runner = %retry.runner, key = %retry.key, %error, "the runner cannot say whether a run was started");
+                Found::CannotTell
+            }
+        };
+        let now = self.now();
+        let mut tx = self.store.begin().await?;
+        let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state.is_open()) else { return Ok(()) };
+        tracing::info!(runner = %retry.runner, key = %retry.key, ?found, "read back a doubtful dispatch");
+        match &found {
+            Found::Sent(started) => self.save_started(&mut tx, &mut retry, started).await?,
+            Found::NotSent => {
+                step(&mut retry, RetryEvent::NotSent);
+                retry.due_at = now;
+                tx.put_retry(&retry, None).await?;
+            }
+            Found::CannotTell => {
+                step(&mut retry, RetryEvent::Ended(Conclusion::Lost));
+                retry.ended_at = Some(now);
+                retry.cause = Some("no answer, and the runner cannot be asked".into());
+                self.metrics.retry_ended(retry.runner.as_str(), "lost");
+                tx.put_retry(&retry, None).await?;
+            }
+        }
+        tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
+        tx.commit().await?;
+        self.wake.dispatch.notify_one();
+        self.wake.report.notify_one();
+        Ok(())
+    }
+
+    async fn look_later(&self, retry: &Retry, error: &CallError) -> Result<(), FlowError> {
+        tracing::info!(runner = %retry.runner, key = %retry.key, %error, "a look at a run failed; it is looked at again later");
+        self.count_failure(retry.runner.as_str(), error);
+        let mut tx = self.store.begin().await?;
+        let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state.is_open()) else { return Ok(()) };
+        retry.tries = retry.tries.saturating_add(1);
+        retry.due_at = self.now().plus(error.wait(retry.tries)).min(retry.deadline_at);
+        if retry.state == RetryState::Dispatching {
+            // Its dispatcher is gone: from here on it is a doubt.
+            step(&mut retry, RetryEvent::NoAnswer);
+        }
+        tx.put_retry(&retry, None).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    async fn close_lost(&self, retry: &Retry, why: &str) -> Result<(), FlowError> {
+        let Some(repo) = self.store.repo(&retry.change.repo).await? else { return Ok(()) };
+        let order = retry.handle.as_ref().map_or(retry.source_order, |h| h.order);
+        let seen = RunObservation { state: JobState::Lost, cause: Some(why.to_owned()), url: None, run: None, order };
+        self.take_observation(&repo, retry, &seen).await
+    }
+}

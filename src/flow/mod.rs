@@ -1,0 +1,23 @@
+//! The loops: intake, dispatch, follow, report, catch-up. They call `decide`, they never decide.
+//!
+//! A pass takes no input: it reads the store and does what is due. A webhook only wakes a loop, so that a restart, a
+//! lost webhook and normal life are one path. Every intent is stored before the call that carries it out.
+//! Read next: `intake.rs`, `command.rs`, `dispatch.rs`, `follow.rs`, `report.rs`, `driver.rs`.
+
+mod catch_up;
+mod command;
+mod dispatch;
+mod driver;
+mod facts;
+mod follow;
+mod intake;
+mod metrics;
+mod points;
+mod report;
+mod snapshot;
+mod world;
+
+pub use driver::{Driver, run_until_idle};
+pub use metrics::Metrics;
+pub use points::{Point, StopAt};
+pub use world::{EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};

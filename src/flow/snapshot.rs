@@ -1,0 +1,234 @@
+//! Collects what the planner must know: the change, the jobs that a command means, the retries under way.
+//!
+//! A job named by a command is looked up by name, so that the cost does not grow with the revision. The forge is asked
+//! only for what the record cannot know: a head never heard of, or a record with a gap.
+
+use std::time::Duration;
+
+use super::world::{FlowError, World};
+use crate::decide::{JobView, Limits, Needed, OpenRetry, RunnerFacts, Snapshot, Standalone, states};
+use crate::domain::{
+    Change, CommitSha, Job, JobName, JobObservation, JobState, Origin, Repo, Retry, RunOrder, RunRef, RunnerName,
+};
+use crate::ports::{CallError, Forge};
+use crate::store::JobQuery;
+
+/// How long the list of required jobs of a branch is believed.
+const REQUIRED_FOR: Duration = Duration::from_secs(600);
+
+/// A failure on the way to a decision.
+#[derive(Debug)]
+pub(super) enum AskError {
+    /// The store or a test.
+    Flow(FlowError),
+    /// The forge.
+    Call(CallError),
+}
+
+impl From<FlowError> for AskError {
+    fn from(error: FlowError) -> Self {
+        Self::Flow(error)
+    }
+}
+
+impl From<crate::store::StoreError> for AskError {
+    fn from(error: crate::store::StoreError) -> Self {
+        Self::Flow(error.into())
+    }
+}
+
+impl From<CallError> for AskError {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl World {
+    /// Lists the revision's jobs from the forge when the record may have a gap.
+    pub(super) async fn complete_record(
+        &self,
+        forge: &dyn Forge,
+        repo: &Repo,
+        change: &Change,
+    ) -> Result<(), AskError> {
+        let known = self.store.known_from(&repo.key, &change.head).await?;
+        if known.is_some_and(|from| from >= self.since) {
+            return Ok(());
+        }
+        let asked_at = self.now();
+        let jobs = forge.list_jobs(repo, change).await?;
+        tracing::info!(repository = %repo.full_name, head = %change.head, jobs = jobs.len(), "listed the jobs of a revision");
+        let mut tx = self.store.begin().await?;
+        let event = crate::domain::JobEvent { repo: repo.clone(), sha: change.head.clone(), jobs, group_over: None };
+        self.take_jobs(&mut tx, &event, asked_at).await?;
+        tx.put_revision(&repo.key, &change.head, asked_at).await?;
+        tx.commit().await?;
+        Ok(())
+    }
+
+    /// The snapshot for a selection.
+    pub(super) async fn snapshot(
+        &self,
+        forge: &dyn Forge,
+        repo: &Repo,
+        change: &Change,
+        needed: &Needed,
+        retries: &[Retry],
+    ) -> Result<Snapshot, AskError> {
+        let mut jobs = self.jobs_for(repo, &change.head, needed).await?;
+        self.add_declared(repo, needed, &mut jobs);
+        if *needed == Needed::All {
+            self.mark_required(forge, repo, change, &mut jobs).await?;
+        }
+        let views = self.views(repo, &change.head, jobs, retries).await?;
+        let runners = self.runners.iter().map(|entry| (entry.runner.name().clone(), facts(entry))).collect();
+        Ok(Snapshot {
+            change: change.clone(),
+            jobs: views,
+            runners,
+            limits: Limits { jobs_max: self.rules.limits.jobs_max },
+            now: self.now(),
+        })
+    }
+
+    async fn jobs_for(&self, repo: &Repo, sha: &CommitSha, needed: &Needed) -> Result<Vec<Job>, AskError> {
+        let query = match needed {
+            Needed::Bad => JobQuery::Bad,
+            Needed::All => JobQuery::All,
+            Needed::Names(names) => JobQuery::Named(names.clone()),
+        };
+        let jobs = self.store.jobs(&repo.key, sha, &query).await?;
+        let Needed::Names(names) = needed else { return Ok(jobs) };
+        let found = |name: &String| jobs.iter().any(|j| j.newest.name.as_str().to_lowercase() == name.to_lowercase());
+        // The first name is the whole line; when it is a job, its single words need not be.
+        if names.first().is_some_and(found) || names.iter().skip(1).all(found) {
+            return Ok(jobs);
+        }
+        // A word that names nothing is answered with the nearest name, and for that all names are needed.
+        Ok(self.store.jobs(&repo.key, sha, &JobQuery::All).await?)
+    }
+
+    /// Adds jobs that a runner of ours declares and nobody reported yet.
+    fn add_declared(&self, repo: &Repo, needed: &Needed, jobs: &mut Vec<Job>) {
+        if *needed == Needed::Bad {
+            return;
+        }
+        for entry in self.runners.iter().filter(|e| e.serves(repo)) {
+            for name in entry.runner.declared_jobs(repo) {
+                if !jobs.iter().any(|j| j.newest.name == name) {
+                    jobs.push(missing(name, Some(entry.runner.name().clone())));
+                }
+            }
+        }
+    }
+
+    /// Marks the jobs without which the change cannot be merged, and adds those that never reported.
+    async fn mark_required(
+        &self,
+        forge: &dyn Forge,
+        repo: &Repo,
+        change: &Change,
+        jobs: &mut Vec<Job>,
+    ) -> Result<(), AskError> {
+        let now = self.now();
+        let known = self.store.required(&repo.key, &change.base_ref).await?;
+        let names = match known {
+            Some((names, at)) if now.since(at) < REQUIRED_FOR => names,
+            old => match forge.required_jobs(repo, &change.base_ref).await {
+                Ok(names) => {
+                    let mut tx = self.store.begin().await?;
+                    tx.put_required(&repo.key, &change.base_ref, &names, now).await?;
+                    tx.commit().await?;
+                    names
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the required jobs could not be asked for; the last known ones are used");
+                    old.map_or_else(Vec::new, |(names, _)| names)
+                }
+            },
+        };
+        for job in jobs.iter_mut() {
+            let declared = self.runner_for(repo, &job.newest).and_then(|e| e.runner.declared(repo, &job.newest.name));
+            let told = names.iter().any(|n| n == job.newest.name.as_str());
+            job.required = told || declared.is_some_and(|d| d.required) || (names.is_empty() && native_required(job));
+        }
+        for name in names {
+            if !jobs.iter().any(|j| j.newest.name.as_str() == name) {
+                let mut job = missing(JobName::new(name), None);
+                job.required = true;
+                jobs.push(job);
+            }
+        }
+        Ok(())
+    }
+
+    async fn views(
+        &self,
+        repo: &Repo,
+        sha: &CommitSha,
+        jobs: Vec<Job>,
+        retries: &[Retry],
+    ) -> Result<Vec<JobView>, AskError> {
+        let mut others = Vec::new();
+        let wanted: Vec<String> =
+            jobs.iter().flat_map(|j| j.newest.needs.iter().flatten()).map(ToString::to_string).collect();
+        if !wanted.is_empty() {
+            others = self.store.jobs(&repo.key, sha, &JobQuery::Named(wanted)).await?;
+        }
+        let known: Vec<Job> = jobs.iter().cloned().chain(others).collect();
+        let by_name = states(&known);
+        let view = |job: Job| {
+            let entry = job.runner.as_ref().and_then(|name| self.runner(name));
+            let declared = entry.and_then(|e| e.runner.declared(repo, &job.newest.name)).unwrap_or_default();
+            let mine = || retries.iter().filter(|r| r.job == job.newest.name && r.scope == job.newest.scope);
+            let open = mine()
+                .find(|r| r.state.is_open())
+                .map(|r| OpenRetry { state: r.state.clone(), url: r.handle.as_ref().and_then(|h| h.url.clone()) });
+            JobView {
+                standalone: Standalone::of(&job, declared.standalone, &by_name),
+                open,
+                retries: u32::try_from(mine().count()).unwrap_or(u32::MAX),
+                platform: declared.platform,
+                job,
+            }
+        };
+        Ok(jobs.iter().cloned().map(view).collect())
+    }
+}
+
+/// GitLab has no list of required jobs: each one is, unless it is allowed to fail.
+fn native_required(job: &Job) -> bool {
+    job.newest.origin == Origin::GitLabCi && !job.newest.allow_failure && !job.newest.manual
+}
+
+/// A job that is declared or required and was never reported.
+fn missing(name: JobName, runner: Option<RunnerName>) -> Job {
+    let newest = JobObservation {
+        name,
+        scope: String::new(),
+        origin: Origin::Followed,
+        run: RunRef::new(""),
+        order: RunOrder::default(),
+        group: None,
+        state: JobState::Missing,
+        cause: None,
+        url: None,
+        allow_failure: false,
+        manual: false,
+        needs: None,
+        at: crate::domain::Timestamp::default(),
+    };
+    Job { newest, runner, required: false, runs: 0 }
+}
+
+fn facts(entry: &super::world::RunnerEntry) -> RunnerFacts {
+    let abilities = entry.runner.abilities();
+    RunnerFacts {
+        age_max: abilities.age_max,
+        starts_fresh: abilities.starts_fresh,
+        out_of_reach_for_forks: abilities.out_of_reach_for_forks,
+        attempts_max: entry.attempts_max,
+        overrides: Vec::new(),
+        runs_dependents: abilities.runs_dependents,
+    }
+}

@@ -1,0 +1,253 @@
+//! What every loop works with: the store, the configured forges and runners, the rules, the clock.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use globset::GlobSet;
+use retest_commands::Grammar;
+use thiserror::Error;
+use tokio::sync::Notify;
+
+use super::metrics::Metrics;
+use super::points::{Point, StopAt, Stopped};
+use crate::decide::{Limits, Posts, Rights};
+use crate::domain::{Actor, ForgeName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp};
+use crate::ports::{CallError, Clock, Forge, Runner, RunnerKind};
+use crate::store::{Store, StoreError};
+
+/// Why a pass ended early.
+#[derive(Debug, Error)]
+pub enum FlowError {
+    /// The store failed; the pass is tried again.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A test stopped it.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// How many things were done; zero means that nothing was due.
+    pub done: usize,
+}
+
+/// What edits of comments mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EditedComments {
+    /// Nothing.
+    Ignored,
+    /// The commands that the earlier text did not have, when the author edited.
+    #[default]
+    NewCommands,
+}
+
+/// What the operator has decided.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Least roles.
+    pub rights: Rights,
+    /// Limits of one command.
+    pub limits: Limits,
+    /// How statuses are called and linked.
+    pub posts: Posts,
+    /// Whether reports are written.
+    pub reports: bool,
+    /// Whether comments get reactions.
+    pub reactions: bool,
+    /// How long news is collected before a report or status is posted.
+    pub report_delay: Duration,
+    /// Older comments run nothing.
+    pub comment_age_max: Duration,
+    /// What edits mean.
+    pub edited: EditedComments,
+    /// How long a role look-up holds.
+    pub role_cache: Duration,
+    /// How long the record is kept.
+    pub retention: Duration,
+    /// How often missed comments are looked for.
+    pub catch_up_every: Duration,
+}
+
+/// A configured runner with its limits.
+#[derive(Clone)]
+pub struct RunnerEntry {
+    /// The module.
+    pub runner: Arc<dyn Runner>,
+    /// The forge whose CI it is; none for runners that serve every forge.
+    pub forge: Option<ForgeName>,
+    /// The repositories it serves; none means all.
+    pub repositories: Option<GlobSet>,
+    /// Retries of one job on one head at most.
+    pub attempts_max: u32,
+    /// A retry not over after this long is expired.
+    pub deadline: Duration,
+    /// Shortest time between two looks at a run.
+    pub poll_min: Duration,
+    /// Longest time between two looks at a run.
+    pub poll_max: Duration,
+}
+
+impl fmt::Debug for RunnerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunnerEntry").field("name", self.runner.name()).finish_non_exhaustive()
+    }
+}
+
+impl RunnerEntry {
+    /// Whether it serves a repository.
+    pub fn serves(&self, repo: &Repo) -> bool {
+        self.forge.as_ref().is_none_or(|f| *f == repo.key.forge)
+            && self.repositories.as_ref().is_none_or(|globs| globs.is_match(&repo.full_name))
+    }
+}
+
+/// Wakes the loops.
+#[derive(Debug, Default)]
+pub struct Wake {
+    /// Something was stored.
+    pub intake: Notify,
+    /// Something may be started.
+    pub dispatch: Notify,
+    /// A run may have news.
+    pub follow: Notify,
+    /// Something may be reported.
+    pub report: Notify,
+}
+
+/// Everything a loop needs.
+pub struct World {
+    /// The store.
+    pub store: Store,
+    /// The configured forges.
+    pub forges: BTreeMap<ForgeName, Arc<dyn Forge>>,
+    /// The configured runners, in order of the configuration.
+    pub runners: Vec<RunnerEntry>,
+    /// The chat grammar.
+    pub grammar: Grammar,
+    /// What the operator has decided.
+    pub rules: Rules,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Counters.
+    pub metrics: Metrics,
+    /// The name of this process's life: rows that it owns are its own.
+    pub me: String,
+    /// When this life began: the record has a gap before.
+    pub since: Timestamp,
+    /// Where a test stops it.
+    pub stop_at: StopAt,
+    /// Wakes the loops.
+    pub wake: Wake,
+    pub(super) roles: Mutex<HashMap<(RepoKey, u64), (Role, Timestamp)>>,
+    pub(super) in_flight: Mutex<HashSet<RetryId>>,
+    pub(super) handed_over: Mutex<Vec<super::dispatch::Order>>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").field("me", &self.me).finish_non_exhaustive()
+    }
+}
+
+/// What a [`World`] is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The store.
+    pub store: Store,
+    /// The runners.
+    pub runners: Vec<RunnerEntry>,
+    /// The grammar.
+    pub grammar: Grammar,
+    /// The rules.
+    pub rules: Rules,
+    /// Where a test stops it.
+    pub stop_at: StopAt,
+}
+
+impl World {
+    /// Puts the parts together. `me` must differ between two lives of the program.
+    pub fn new(parts: Parts, forges: Vec<Arc<dyn Forge>>, clock: Arc<dyn Clock>, me: String) -> Self {
+        let since = clock.now();
+        Self {
+            store: parts.store,
+            forges: forges.into_iter().map(|f| (f.name().clone(), f)).collect(),
+            runners: parts.runners,
+            grammar: parts.grammar,
+            rules: parts.rules,
+            metrics: Metrics::new(),
+            me,
+            since,
+            stop_at: parts.stop_at,
+            wake: Wake::default(),
+            clock,
+            roles: Mutex::default(),
+            in_flight: Mutex::default(),
+            handed_over: Mutex::default(),
+        }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A runner by its name.
+    pub fn runner(&self, name: &RunnerName) -> Option<&RunnerEntry> {
+        self.runners.iter().find(|entry| entry.runner.name() == name)
+    }
+
+    /// The runner that can run a reported job again. The CI of the forge itself is told by who reported the job; every
+    /// other job belongs to the first runner that serves the repository and declares a job of that name.
+    pub fn runner_for(&self, repo: &Repo, seen: &JobObservation) -> Option<&RunnerEntry> {
+        let native = match seen.origin {
+            Origin::Actions => Some(RunnerKind::GitHubActions),
+            Origin::GitLabCi => Some(RunnerKind::GitLabCi),
+            Origin::Check(_) | Origin::Status | Origin::Followed => None,
+        };
+        self.runners.iter().filter(|entry| entry.serves(repo)).find(|entry| match native {
+            Some(kind) => entry.runner.kind() == kind,
+            None => entry.runner.declared(repo, &seen.name).is_some(),
+        })
+    }
+
+    /// What somebody may do, from the short-lived cache or the forge.
+    ///
+    /// # Errors
+    /// A failed look-up; it never means a right.
+    pub async fn role(&self, forge: &dyn Forge, repo: &Repo, actor: &Actor) -> Result<Role, CallError> {
+        let key = (repo.key.clone(), actor.id);
+        let now = self.now();
+        let known = self.roles.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        if let Some((role, asked)) = known
+            && now.since(asked) < self.rules.role_cache
+        {
+            return Ok(role);
+        }
+        let role = forge.role(repo, actor).await?;
+        let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
+        roles.retain(|_, (_, asked)| now.since(*asked) < self.rules.role_cache);
+        roles.insert(key, (role, now));
+        Ok(role)
+    }
+
+    pub(super) fn reach(&self, point: Point) -> Result<(), Stopped> {
+        self.stop_at.reach(point)
+    }
+
+    pub(super) fn fly(&self, id: RetryId, on: bool) {
+        let mut set = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        if on {
+            set.insert(id);
+        } else {
+            set.remove(&id);
+        }
+    }
+
+    pub(super) fn flies(&self, id: RetryId) -> bool {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+}

@@ -1,0 +1,343 @@
+//! The checked sections that are there once: server, store, log, metrics, commands, rights, limits, status, report.
+//!
+//! Refused: numbers and durations out of their range, addresses that are none, words that no command has, a retention so
+//! short that a comment could be obeyed twice. Read next: `forge.rs`.
+
+use super::check::{Check, DECADE, MINUTE};
+use super::raw;
+use super::words::{Edited, LogFormat, Role};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use url::Url;
+
+/// Commands that may be disabled or stand behind an alias, as people write them.
+pub const COMMANDS: [&str; 10] =
+    ["retest", "test", "cancel", "help", "jobs", "why", "ok-to-test", "flake", "autoretry", "override"];
+
+/// `[server]`: the HTTP server that receives webhooks and callbacks.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// How the world reaches it; no slash at the end of its path, save the bare host's.
+    pub public_url: Option<Url>,
+    /// Largest accepted body in bytes.
+    pub body_bytes_max: usize,
+    /// Time for a request's header to arrive.
+    pub header_timeout: Duration,
+    /// Time for a request to be read and answered.
+    pub request_timeout: Duration,
+    /// Connections open at once.
+    pub connections_max: usize,
+    /// Time that work in hand gets after the first stop signal.
+    pub drain_timeout: Duration,
+    /// Threads of the server; `None` is one per processor.
+    pub worker_threads: Option<usize>,
+}
+
+/// `[store]`: the database.
+#[derive(Debug, Clone)]
+pub struct Store {
+    /// The SQLite file, relative to the working directory unless absolute.
+    pub path: PathBuf,
+    /// Age at which finished things are deleted; at least `commands.comment_age_max`.
+    pub retention: Duration,
+    /// Deliveries that may share one commit.
+    pub commit_batch_max: usize,
+}
+
+/// `[log]`: logging to standard error.
+#[derive(Debug, Clone)]
+pub struct Log {
+    /// Shape of the lines.
+    pub format: LogFormat,
+    /// Directives of `tracing-subscriber`'s `EnvFilter`; not parsed here.
+    pub filter: String,
+}
+
+/// `[metrics]`: Prometheus metrics.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// A separate address; `None` when the main server serves them.
+    pub listen: Option<SocketAddr>,
+}
+
+/// `[commands]`: how comments are read.
+#[derive(Debug, Clone)]
+pub struct Commands {
+    /// Word that every command must start with.
+    pub prefix: Option<String>,
+    /// Logins by which the bot may be addressed, without `@`.
+    pub mention: Vec<String>,
+    /// Commands obeyed in one comment.
+    pub commands_max: usize,
+    /// Age from which a comment is not obeyed.
+    pub comment_age_max: Duration,
+    /// Commands nobody may use; each one of [`COMMANDS`].
+    pub disabled: Vec<String>,
+    /// Lines that stand for a command.
+    pub aliases: Vec<Alias>,
+    /// What an edited comment may do.
+    pub edited: Edited,
+}
+
+/// One alias.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    /// The whole line as people write it.
+    pub phrase: String,
+    /// The command it stands for, starting with `/`.
+    pub means: String,
+}
+
+/// `[rights]`: the lowest role that may give each command.
+#[derive(Debug, Clone)]
+pub struct Rights {
+    /// For `/retest`.
+    pub retest: Role,
+    /// Whether an author may `/retest` an approved head or one on their own branch below that role.
+    pub retest_author: bool,
+    /// For `--force`.
+    pub force: Role,
+    /// For `/test`.
+    pub test: Role,
+    /// For `/cancel` of other people's retries.
+    pub cancel: Role,
+    /// For `/ok-to-test`.
+    pub ok_to_test: Role,
+    /// For `/help`, `/jobs` and `/why`.
+    pub help: Role,
+    /// How long a looked-up role is believed; at most 10 minutes.
+    pub role_cache: Duration,
+}
+
+/// `[limits]`: how much may be restarted.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Retries of one job on one head.
+    pub retries_per_job_and_head: u32,
+    /// Retries on one change within an hour.
+    pub retries_per_change_per_hour: u32,
+    /// Retries asked for by one person within an hour.
+    pub retries_per_actor_per_hour: u32,
+    /// Jobs one command may start.
+    pub jobs_per_command_max: usize,
+}
+
+/// `[status]`: the aggregate status of a revision.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// Its name on the forge.
+    pub aggregate_context: String,
+    /// Where it links to.
+    pub target_url: Option<Url>,
+}
+
+/// `[report]`: the one comment per change that is kept up to date.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Whether there is one.
+    pub enabled: bool,
+    /// Whether commands get a reaction.
+    pub reaction: bool,
+}
+
+/// Checks `[server]`.
+pub(super) fn server(check: &mut Check<'_>, raw: &raw::Server) -> Server {
+    let timeouts = Duration::from_millis(100)..=5 * MINUTE;
+    Server {
+        listen: listen(check, "server.listen", &raw.listen),
+        public_url: raw.public_url.as_ref().and_then(|url| check.address("server.public_url", url)),
+        body_bytes_max: check.whole("server.body_bytes_max", raw.body_bytes_max, 64 * 1024..=256 * 1024 * 1024),
+        header_timeout: check
+            .duration("server.header_timeout", &raw.header_timeout, timeouts.clone())
+            .unwrap_or_default(),
+        request_timeout: check.duration("server.request_timeout", &raw.request_timeout, timeouts).unwrap_or_default(),
+        connections_max: check.whole("server.connections_max", raw.connections_max, 1..=65_536),
+        drain_timeout: check
+            .duration("server.drain_timeout", &raw.drain_timeout, Duration::ZERO..=10 * MINUTE)
+            .unwrap_or_default(),
+        worker_threads: raw.worker_threads.map(|n| check.whole("server.worker_threads", n, 1..=1024)),
+    }
+}
+
+/// Checks `[metrics]`.
+pub(super) fn metrics(check: &mut Check<'_>, raw: &raw::Metrics, server: &Server) -> Metrics {
+    let listen = raw.listen.as_ref().map(|text| listen(check, "metrics.listen", text));
+    if listen.is_some_and(|l| l == server.listen && l.port() != 0) {
+        check.fault(
+            "metrics.listen",
+            "is the address of the main server",
+            "choose another port, or leave the key out: the main server has `/metrics` then",
+        );
+    }
+    Metrics { listen }
+}
+
+fn listen(check: &mut Check<'_>, path: &str, text: &str) -> SocketAddr {
+    text.parse().unwrap_or_else(|_| {
+        check.fault(
+            path,
+            format!("`{text}` is not an IP address and a port"),
+            "write `127.0.0.1:8080`, or `[::]:8080` for all addresses",
+        );
+        SocketAddr::from(([127, 0, 0, 1], 0))
+    })
+}
+
+/// Checks `[store]`, which must outlive what `[commands]` still obeys.
+pub(super) fn store(check: &mut Check<'_>, raw: &raw::Store, commands: &Commands) -> Store {
+    if raw.path.is_empty() || raw.path.starts_with("sqlite:") {
+        check.fault("store.path", "is not a path", "name the file itself, such as `/var/lib/retest-bot/retest-bot.db`");
+    }
+    let retention = check.duration("store.retention", &raw.retention, MINUTE..=DECADE);
+    if let Some(retention) = retention
+        && retention < commands.comment_age_max
+    {
+        let age = humantime::format_duration(commands.comment_age_max);
+        check.fault(
+            "store.retention",
+            format!(
+                "is shorter than `commands.comment_age_max` (`{age}`), so a comment could be forgotten and obeyed twice"
+            ),
+            format!("choose `{age}` or more"),
+        );
+    }
+    Store {
+        path: PathBuf::from(&raw.path),
+        retention: retention.unwrap_or_default(),
+        commit_batch_max: check.whole("store.commit_batch_max", raw.commit_batch_max, 1..=100_000),
+    }
+}
+
+/// Checks `[log]`.
+pub(super) fn log(check: &mut Check<'_>, raw: &raw::Log) -> Log {
+    Log { format: raw.format, filter: check.words("log.filter", &raw.filter, 1000) }
+}
+
+/// Checks `[commands]`.
+pub(super) fn commands(check: &mut Check<'_>, raw: &raw::Commands) -> Commands {
+    for (i, name) in raw.disabled.iter().enumerate() {
+        check.one_of(&format!("commands.disabled[{i}]"), name, &COMMANDS);
+    }
+    for (i, login) in raw.mention.iter().enumerate() {
+        self::login(check, &format!("commands.mention[{i}]"), login);
+    }
+    if let Some(prefix) = &raw.prefix
+        && !prefix.starts_with('/')
+    {
+        check.slug("commands.prefix", prefix);
+    } else if raw.prefix.is_some() {
+        check.fault(
+            "commands.prefix",
+            "starts with `/`",
+            "write the word alone: with `lab`, people write `/lab retest`",
+        );
+    }
+    Commands {
+        prefix: raw.prefix.clone(),
+        mention: raw.mention.clone(),
+        commands_max: check.whole("commands.commands_max", raw.commands_max, 1..=1000),
+        comment_age_max: check
+            .duration("commands.comment_age_max", &raw.comment_age_max, MINUTE..=DECADE)
+            .unwrap_or_default(),
+        disabled: raw.disabled.clone(),
+        aliases: aliases(check, &raw.aliases),
+        edited: raw.edited,
+    }
+}
+
+fn aliases(check: &mut Check<'_>, raw: &[raw::Alias]) -> Vec<Alias> {
+    let mut aliases: Vec<Alias> = Vec::new();
+    for (i, alias) in raw.iter().enumerate() {
+        let path = format!("commands.aliases[{i}]");
+        let phrase_path = format!("{path}.phrase");
+        let means_path = format!("{path}.means");
+        let phrase =
+            check.needed(&phrase_path, alias.phrase.as_ref(), "write { phrase = \"recheck\", means = \"/retest\" }");
+        let means =
+            check.needed(&means_path, alias.means.as_ref(), "write { phrase = \"recheck\", means = \"/retest\" }");
+        let (Some(phrase), Some(means)) = (phrase, means) else {
+            continue;
+        };
+        check.words(&phrase_path, phrase, 200);
+        check.words(&means_path, means, 200);
+        let command = means.strip_prefix('/').unwrap_or(means);
+        let word = command.split_whitespace().next().unwrap_or_default();
+        check.one_of(&means_path, word, &COMMANDS);
+        if aliases.iter().any(|a| a.phrase.to_lowercase() == phrase.to_lowercase()) {
+            check.fault(&phrase_path, format!("`{phrase}` has a meaning already"), "keep one of the two aliases");
+        }
+        aliases.push(Alias { phrase: phrase.clone(), means: format!("/{command}") });
+    }
+    aliases
+}
+
+/// A login without the `@`.
+pub(super) fn login(check: &mut Check<'_>, path: &str, text: &str) -> String {
+    let fits =
+        !text.is_empty() && text.len() <= 255 && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.[]".contains(c));
+    if !fits {
+        check.fault(path, format!("`{text}` is not a login"), "write it without the `@`, such as `retest-bot`");
+    }
+    text.to_owned()
+}
+
+/// Checks `[rights]`.
+pub(super) fn rights(check: &mut Check<'_>, raw: &raw::Rights) -> Rights {
+    let open = [
+        ("rights.retest", raw.retest),
+        ("rights.force", raw.force),
+        ("rights.test", raw.test),
+        ("rights.cancel", raw.cancel),
+        ("rights.ok_to_test", raw.ok_to_test),
+    ];
+    for (path, role) in open {
+        if role < Role::Triage {
+            check.warn(path, format!("`{role}` lets strangers start or stop jobs"));
+        }
+    }
+    Rights {
+        retest: raw.retest,
+        retest_author: raw.retest_author,
+        force: raw.force,
+        test: raw.test,
+        cancel: raw.cancel,
+        ok_to_test: raw.ok_to_test,
+        help: raw.help,
+        role_cache: check
+            .duration("rights.role_cache", &raw.role_cache, Duration::ZERO..=10 * MINUTE)
+            .unwrap_or_default(),
+    }
+}
+
+/// Checks `[limits]`.
+pub(super) fn limits(check: &mut Check<'_>, raw: &raw::Limits) -> Limits {
+    Limits {
+        retries_per_job_and_head: check.whole(
+            "limits.retries_per_job_and_head",
+            raw.retries_per_job_and_head,
+            1..=1000,
+        ),
+        retries_per_change_per_hour: check.whole(
+            "limits.retries_per_change_per_hour",
+            raw.retries_per_change_per_hour,
+            1..=1_000_000,
+        ),
+        retries_per_actor_per_hour: check.whole(
+            "limits.retries_per_actor_per_hour",
+            raw.retries_per_actor_per_hour,
+            1..=1_000_000,
+        ),
+        jobs_per_command_max: check.whole("limits.jobs_per_command_max", raw.jobs_per_command_max, 1..=100_000),
+    }
+}
+
+/// Checks `[status]`.
+pub(super) fn status(check: &mut Check<'_>, raw: &raw::Status) -> Status {
+    Status {
+        aggregate_context: check.words("status.aggregate_context", &raw.aggregate_context, 100),
+        target_url: raw.target_url.as_ref().and_then(|url| check.address("status.target_url", url)),
+    }
+}

@@ -1,0 +1,266 @@
+//! The configuration file exactly as written: names, types and defaults, nothing else.
+//!
+//! serde refuses unknown keys and wrong types here and schemars turns the same structs into the JSON Schema, so file,
+//! schema and code cannot disagree. Keys that must be given are `Option` all the same: a missing one is reported by the
+//! checks beside all other faults, where serde would stop at the first. **Invariant:** a default stands here or nowhere.
+//! Read next: `../general.rs`, `../forge.rs` and `../runner.rs`, which turn these into checked types.
+
+mod forge;
+mod runner;
+
+pub use forge::{API_VERSION, App, Forge, Secret};
+pub use runner::{
+    Find, Job, LOG_BYTES_MAX, PROCESSES_MAX, Poll, Runner, Start, TIME_LIMIT, TOKEN_HEADER, TOKEN_SCHEME,
+};
+
+use super::words::{Edited, LogFormat, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The whole file.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(title = "Configuration of retest-bot")]
+pub struct File {
+    /// Where deliveries are received.
+    pub server: Server,
+    /// Where everything is kept.
+    pub store: Store,
+    /// What is logged, and how.
+    pub log: Log,
+    /// Where Prometheus reads.
+    pub metrics: Metrics,
+    /// The GitHub and GitLab instances served; at least one.
+    pub forge: Vec<Forge>,
+    /// The systems that execute jobs.
+    pub runner: Vec<Runner>,
+    /// How comments are read.
+    pub commands: Commands,
+    /// Which role a command needs.
+    pub rights: Rights,
+    /// How much may be restarted.
+    pub limits: Limits,
+    /// The status `retest` on a revision.
+    pub status: Status,
+    /// The report on a change.
+    pub report: Report,
+}
+
+/// The HTTP server that receives webhooks and callbacks.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// Address and port to listen on. Put a reverse proxy with TLS in front of anything but loopback.
+    pub listen: String,
+    /// How the world reaches this server, for links and callbacks. Without it replies carry no links to us.
+    pub public_url: Option<String>,
+    /// Largest accepted body in bytes: the forges' own limit of 25 MiB and 64 KiB of slack. Larger gets 413.
+    pub body_bytes_max: u64,
+    /// A client must have sent its request header within this time.
+    pub header_timeout: String,
+    /// A request must be read and answered within this time; GitHub gives up after 10 s.
+    pub request_timeout: String,
+    /// Connections open at once; further ones wait to be accepted.
+    pub connections_max: u64,
+    /// On the first SIGTERM or SIGINT work in hand may take this long; a second signal stops at once.
+    pub drain_timeout: String,
+    /// Threads that run the server. Without it: one per processor.
+    pub worker_threads: Option<u64>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8080".into(),
+            public_url: None,
+            body_bytes_max: 25 * 1024 * 1024 + 64 * 1024,
+            header_timeout: "10s".into(),
+            request_timeout: "10s".into(),
+            connections_max: 1024,
+            drain_timeout: "25s".into(),
+            worker_threads: None,
+        }
+    }
+}
+
+/// The database.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    /// SQLite file; created when absent. Must lie on a local disk, not on a network file system.
+    pub path: String,
+    /// Deliveries, finished retries and records of closed changes are kept this long.
+    pub retention: String,
+    /// At most this many deliveries share one commit to disk.
+    pub commit_batch_max: u64,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { path: "retest-bot.db".into(), retention: "30d".into(), commit_batch_max: 512 }
+    }
+}
+
+/// Logging to standard error.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// `text` for people, `json` for collectors.
+    pub format: LogFormat,
+    /// What is logged: a level, or directives such as `info,retest_bot::flow=debug`.
+    pub filter: String,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, filter: "info".into() }
+    }
+}
+
+/// Prometheus metrics.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Metrics {
+    /// A separate address and port for `/metrics`. Without it the main server serves them.
+    pub listen: Option<String>,
+}
+
+/// How comments are read.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Commands {
+    /// A word every command must start with, for places where other bots own `/retest`: with `lab`, people write `/lab retest`.
+    pub prefix: Option<String>,
+    /// Logins by which the bot may be addressed (`@LOGIN retest`), without the `@`.
+    pub mention: Vec<String>,
+    /// Commands obeyed in one comment; the rest is refused visibly.
+    pub commands_max: u64,
+    /// A comment older than this is not obeyed, whenever its delivery arrives.
+    pub comment_age_max: String,
+    /// Commands nobody may use here, by name.
+    pub disabled: Vec<String>,
+    /// Other bots' habits: a line that is just `phrase` is read as `means`.
+    pub aliases: Vec<Alias>,
+    /// What an edited comment may do: `ignore`, or `new_commands` for those the earlier text did not have.
+    pub edited: Edited,
+}
+
+impl Default for Commands {
+    fn default() -> Self {
+        Self {
+            prefix: None,
+            mention: Vec::new(),
+            commands_max: 20,
+            comment_age_max: "72h".into(),
+            disabled: Vec::new(),
+            aliases: Vec::new(),
+            edited: Edited::NewCommands,
+        }
+    }
+}
+
+/// One alias.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Alias {
+    /// The whole line as people write it, such as `recheck`.
+    #[schemars(required)]
+    pub phrase: Option<String>,
+    /// The command it stands for, such as `/retest`.
+    #[schemars(required)]
+    pub means: Option<String>,
+}
+
+/// The lowest role that may give each command.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rights {
+    /// For `/retest`.
+    pub retest: Role,
+    /// Whether the author of a change may `/retest` it below that role, when the head is their own branch here or was approved.
+    pub retest_author: bool,
+    /// For `--force`: also jobs that passed.
+    pub force: Role,
+    /// For `/test`.
+    pub test: Role,
+    /// For `/cancel` of other people's retries; who asked may always cancel.
+    pub cancel: Role,
+    /// For `/ok-to-test`.
+    pub ok_to_test: Role,
+    /// For `/help`, `/jobs` and `/why`.
+    pub help: Role,
+    /// A looked-up role is believed this long; `0s` asks the forge every time.
+    pub role_cache: String,
+}
+
+impl Default for Rights {
+    fn default() -> Self {
+        Self {
+            retest: Role::Triage,
+            retest_author: true,
+            force: Role::Write,
+            test: Role::Write,
+            cancel: Role::Write,
+            ok_to_test: Role::Write,
+            help: Role::Read,
+            role_cache: "60s".into(),
+        }
+    }
+}
+
+/// Limits kept in the store, so that a restart does not forget them.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Retries of one job on one head.
+    pub retries_per_job_and_head: u64,
+    /// Retries on one change within an hour.
+    pub retries_per_change_per_hour: u64,
+    /// Retries asked for by one person within an hour.
+    pub retries_per_actor_per_hour: u64,
+    /// Jobs one command may start; more are left, each with that reason.
+    pub jobs_per_command_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            retries_per_job_and_head: 10,
+            retries_per_change_per_hour: 200,
+            retries_per_actor_per_hour: 200,
+            jobs_per_command_max: 100,
+        }
+    }
+}
+
+/// The aggregate status of a revision.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Status {
+    /// Its name on the forge; merge rules may require it.
+    pub aggregate_context: String,
+    /// Where it links to. Without it: our page of the change, if `server.public_url` is set.
+    pub target_url: Option<String>,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self { aggregate_context: "retest".into(), target_url: None }
+    }
+}
+
+/// The one comment per change that is kept up to date.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Report {
+    /// Whether there is a report. Without it people see reactions and statuses only.
+    pub enabled: bool,
+    /// Whether a command's comment gets a reaction as the first answer.
+    pub reaction: bool,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self { enabled: true, reaction: true }
+    }
+}

@@ -1,0 +1,232 @@
+//! `[[runner]]` and `[[runner.job]]` as written.
+//!
+//! One flat struct serves all four modules, so that a key of another module gets a fault of its own instead of "unknown".
+//! Read next: `../runner.rs`, which says which key belongs to which module.
+
+use super::super::words::{Method, RunState, RunnerModule};
+use super::Secret;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Processes one exec runner runs at once unless the file says otherwise.
+pub const PROCESSES_MAX: u64 = 4;
+/// Wall-clock limit of one exec job unless the file says otherwise.
+pub const TIME_LIMIT: &str = "1h";
+/// Log kept of one exec run unless the file says otherwise: 10 MiB.
+pub const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+/// Header that carries the token of an http runner unless the file says otherwise.
+pub const TOKEN_HEADER: &str = "Authorization";
+/// Word before that token unless the file says otherwise.
+pub const TOKEN_SCHEME: &str = "Bearer";
+
+/// One system that executes jobs.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Runner {
+    /// Our name for it. Lower-case letters, digits and `-`.
+    #[schemars(required)]
+    pub name: Option<String>,
+    /// The module that drives it.
+    #[schemars(required)]
+    pub kind: Option<RunnerModule>,
+    /// Name of the forge whose changes it serves. `github_actions`, `gitlab_ci`: the only forge of that kind unless given.
+    /// `exec`, `http`: every forge unless given.
+    pub forge: Option<String>,
+    /// Repositories it serves, as globs like those of the forge.
+    pub repositories: Vec<String>,
+    /// Runs of one job on one head, the first included.
+    pub attempts_max: u64,
+    /// A run that has not ended by then is given up as expired.
+    pub deadline: String,
+    /// Shortest pause between two looks at an open run.
+    pub poll_min: String,
+    /// Longest pause between two looks at an open run; the pause doubles up to it.
+    pub poll_max: String,
+    /// Jobs: for `exec` and `http` all there are; for the others what the system itself cannot tell about some of its jobs.
+    pub job: Vec<Job>,
+
+    /// exec only: folder for the state, logs and working folders of runs.
+    pub directory: Option<String>,
+    /// exec only: processes at once; further runs wait.
+    #[schemars(extend("default" = PROCESSES_MAX))]
+    pub processes_max: Option<u64>,
+
+    /// http only: the request that starts a run.
+    pub start: Option<Start>,
+    /// http only: how to look at a run. This or `callback` is needed.
+    pub poll: Option<Poll>,
+    /// http only: how to find a run by our key when the answer to its start was lost.
+    pub find: Option<Find>,
+    /// http only: how to cancel a run.
+    pub cancel: Option<Cancel>,
+    /// http only: the other system reports the end itself, to the address in `{{ callback_url }}`.
+    #[schemars(extend("default" = false))]
+    pub callback: Option<bool>,
+    /// http only: secret sent with every request.
+    pub token: Option<Secret>,
+    /// http only: header that carries it.
+    #[schemars(extend("default" = TOKEN_HEADER))]
+    pub token_header: Option<String>,
+    /// http only: word before it in that header; empty for none.
+    #[schemars(extend("default" = TOKEN_SCHEME))]
+    pub token_scheme: Option<String>,
+    /// http only: `HOST` or `HOST:PORT` that may be contacted. Without it: those of the addresses above.
+    pub allowed_hosts: Option<Vec<String>>,
+}
+
+impl Default for Runner {
+    fn default() -> Self {
+        Self {
+            name: None,
+            kind: None,
+            forge: None,
+            repositories: vec!["**".into()],
+            attempts_max: 5,
+            deadline: "24h".into(),
+            poll_min: "10s".into(),
+            poll_max: "5m".into(),
+            job: Vec::new(),
+            directory: None,
+            processes_max: None,
+            start: None,
+            poll: None,
+            find: None,
+            cancel: None,
+            callback: None,
+            token: None,
+            token_header: None,
+            token_scheme: None,
+            allowed_hosts: None,
+        }
+    }
+}
+
+/// One job, or one pattern of jobs.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Job {
+    /// Its name as people write it after `/retest`. Excludes `pattern`.
+    pub name: Option<String>,
+    /// Not for exec: a glob over job names. The first entry that matches a job counts.
+    pub pattern: Option<String>,
+    /// Keys people may override with `key=value`.
+    pub overrides: Vec<String>,
+    /// Whether a new run needs nothing but the revision and inputs that still exist.
+    /// exec, http: true unless given or `needs` is not empty. Others: the system is asked unless given.
+    #[schemars(extend("default" = true))]
+    pub standalone: Option<bool>,
+    /// Names of jobs of this runner that must have passed on the head before.
+    pub needs: Vec<String>,
+    /// Whether it must pass before a merge. exec, http: no unless given. Others: the forge is asked unless given.
+    #[schemars(extend("default" = false))]
+    pub required: Option<bool>,
+    /// Groups it belongs to: `/retest GROUP` means all of them.
+    pub groups: Vec<String>,
+    /// What it runs on, for `/retest platform:NAME`.
+    pub platform: Option<String>,
+
+    /// exec only: program and arguments, given to the process as they stand. No shell reads them.
+    pub command: Option<Vec<String>>,
+    /// exec only: folder the process starts in. Without it: an empty folder of the run's own.
+    pub working_directory: Option<String>,
+    /// exec only: a run that takes longer is killed with its children.
+    #[schemars(extend("default" = TIME_LIMIT))]
+    pub time_limit: Option<String>,
+    /// exec only: variables added to the process's environment. Names starting with `RETEST_` are ours.
+    pub environment: Option<BTreeMap<String, String>>,
+    /// exec only: bytes of log kept of one run; the middle of a longer one is dropped.
+    #[schemars(extend("default" = LOG_BYTES_MAX))]
+    pub log_bytes_max: Option<u64>,
+}
+
+/// The request that starts a run.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Start {
+    /// Its method.
+    pub method: Method,
+    /// Its address, a template from the path on.
+    #[schemars(required)]
+    pub url: Option<String>,
+    /// Further headers; the values are templates.
+    pub headers: BTreeMap<String, String>,
+    /// Its body, a template. JSON unless `headers` says otherwise.
+    pub body: Option<String>,
+    /// JSON pointer to the run's id in the answer.
+    pub id_pointer: Option<String>,
+    /// JSON pointer to the run's page in the answer.
+    pub url_pointer: Option<String>,
+    /// Status codes that mean the run was accepted.
+    pub success: Vec<u16>,
+    /// This and every other request of the runner may take this long.
+    pub timeout: String,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self {
+            method: Method::Post,
+            url: None,
+            headers: BTreeMap::new(),
+            body: None,
+            id_pointer: None,
+            url_pointer: None,
+            success: vec![200, 201, 202],
+            timeout: "20s".into(),
+        }
+    }
+}
+
+/// How to look at a run.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Poll {
+    /// Address that answers with the run as JSON, a template from the path on.
+    #[schemars(required)]
+    pub url: Option<String>,
+    /// JSON pointer to the run's state in the answer.
+    pub state_pointer: String,
+    /// What each word of the other system means. A word that is not listed counts as still running.
+    #[schemars(required)]
+    pub states: Option<BTreeMap<String, RunState>>,
+    /// JSON pointer to the run's page in the answer.
+    pub url_pointer: Option<String>,
+    /// Address of the run's log as plain text, a template from the path on.
+    pub log_url: Option<String>,
+}
+
+impl Default for Poll {
+    fn default() -> Self {
+        Self { url: None, state_pointer: "/state".into(), states: None, url_pointer: None, log_url: None }
+    }
+}
+
+/// How to find a run by our key.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Find {
+    /// Address that answers with the run as JSON, or with 404 when there is none; a template from the path on that holds `{{ key }}`.
+    #[schemars(required)]
+    pub url: Option<String>,
+    /// JSON pointer to the run's id in the answer.
+    #[schemars(required)]
+    pub id_pointer: Option<String>,
+}
+
+/// How to cancel a run.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cancel {
+    /// Its method.
+    pub method: Method,
+    /// Its address, a template from the path on.
+    #[schemars(required)]
+    pub url: Option<String>,
+}
+
+impl Default for Cancel {
+    fn default() -> Self {
+        Self { method: Method::Post, url: None }
+    }
+}

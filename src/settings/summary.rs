@@ -1,0 +1,121 @@
+//! The configuration in a few lines, for the log at the start and for `retest-bot check`. Holds no secret.
+//!
+//! Read next: `mod.rs`.
+
+use super::forge::{Forge, ForgeDetails, GithubAuth};
+use super::runner::{Runner, RunnerDetails};
+use super::{RepositoryGlobs, Settings};
+use std::time::Duration;
+
+pub(super) fn summary(settings: &Settings) -> String {
+    let server = &settings.server;
+    let public = server.public_url.as_ref().map_or("no public address".into(), |url| format!("public address {url}"));
+    let metrics = settings.metrics.listen.map_or("/metrics on the same".into(), |l| format!("/metrics on {l}"));
+    let mut lines = vec![
+        format!("server: listens on {}, {public}, {metrics}", server.listen),
+        format!("store: {}, kept {}", settings.store.path.display(), time(settings.store.retention)),
+        format!("log: {}, {}", settings.log.format, settings.log.filter),
+    ];
+    lines.extend(settings.forges.iter().map(forge));
+    lines.extend(settings.runners.iter().map(runner));
+    let commands = &settings.commands;
+    lines.push(format!(
+        "commands: at most {} of a comment not older than {}, edited comments {}, disabled {}, aliases {}",
+        commands.commands_max,
+        time(commands.comment_age_max),
+        commands.edited,
+        list(&commands.disabled),
+        commands.aliases.len()
+    ));
+    let rights = &settings.rights;
+    lines.push(format!(
+        "rights: retest {}{}, force {}, test {}, cancel {}, ok-to-test {}, help {}",
+        rights.retest,
+        if rights.retest_author { " or author" } else { "" },
+        rights.force,
+        rights.test,
+        rights.cancel,
+        rights.ok_to_test,
+        rights.help
+    ));
+    let limits = &settings.limits;
+    lines.push(format!(
+        "limits: {} retries per job and head, {} per change and hour, {} per person and hour, {} jobs per command",
+        limits.retries_per_job_and_head,
+        limits.retries_per_change_per_hour,
+        limits.retries_per_actor_per_hour,
+        limits.jobs_per_command_max
+    ));
+    lines.push(format!(
+        "answers: status `{}`, report {}, reaction {}",
+        settings.status.aggregate_context,
+        on(settings.report.enabled),
+        on(settings.report.reaction)
+    ));
+    lines.join("\n")
+}
+
+fn forge(forge: &Forge) -> String {
+    let (how, secrets) = match &forge.kind {
+        ForgeDetails::Github(github) => {
+            let how = match &github.auth {
+                GithubAuth::App { id, .. } => format!("as App {id}"),
+                GithubAuth::Token(_) => "with a token".to_owned(),
+            };
+            (how, ids("webhook secrets", github.webhook_secrets.iter().map(|s| s.id())))
+        }
+        ForgeDetails::Gitlab(gitlab) => {
+            let tokens = ids("webhook tokens", gitlab.webhook_tokens.iter().map(|s| s.id()));
+            let keys = ids("signing keys", gitlab.signing_keys.iter().map(|k| k.id()));
+            ("with a token".to_owned(), format!("{tokens}, {keys}"))
+        }
+    };
+    format!(
+        "forge `{}`: {} at {} {how}, {secrets}, repositories {}",
+        forge.name,
+        forge.kind(),
+        forge.api_url,
+        repositories(&forge.repositories)
+    )
+}
+
+fn runner(runner: &Runner) -> String {
+    let details = match &runner.kind {
+        RunnerDetails::GithubActions | RunnerDetails::GitlabCi => String::new(),
+        RunnerDetails::Exec(exec) => {
+            format!(", {} processes at once in {}", exec.processes_max, exec.directory.display())
+        }
+        RunnerDetails::Http(http) => format!(", hosts {}", list(&http.allowed_hosts)),
+    };
+    format!(
+        "runner `{}`: {} of {}, {} jobs declared, deadline {}, repositories {}{details}",
+        runner.name,
+        runner.module(),
+        runner.forge.as_ref().map_or("every forge".into(), |name| format!("forge `{name}`")),
+        runner.jobs.len(),
+        time(runner.deadline),
+        repositories(&runner.repositories)
+    )
+}
+
+/// How many secrets there are, and the names of those that have one.
+fn ids<'s>(what: &str, ids: impl Iterator<Item = Option<&'s str>>) -> String {
+    let ids: Vec<&str> = ids.map(|id| id.unwrap_or("without id")).collect();
+    if ids.is_empty() { format!("no {what}") } else { format!("{} {what} ({})", ids.len(), ids.join(", ")) }
+}
+
+fn repositories(globs: &RepositoryGlobs) -> String {
+    list(globs.patterns())
+}
+
+fn list(items: &[String]) -> String {
+    if items.is_empty() { "none".into() } else { items.join(", ") }
+}
+
+fn time(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}
+
+fn on(flag: bool) -> &'static str {
+    if flag { "on" } else { "off" }
+}

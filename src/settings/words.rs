@@ -1,0 +1,141 @@
+//! The closed sets of words a configuration may use where a choice has to be made.
+//!
+//! Each enum is both what the file may say and what the rest of the program matches on, so a word can neither be
+//! accepted here and unknown there, nor the other way round. Nothing here checks anything.
+//! Read next: `raw/mod.rs`, which uses them as the types of keys.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Shape of the log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people: one readable line per entry.
+    Text,
+    /// For collectors: one JSON object per line.
+    Json,
+}
+
+/// Which software a forge runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ForgeKind {
+    /// github.com, GitHub Enterprise Cloud or GitHub Enterprise Server.
+    #[serde(rename = "github")]
+    Github,
+    /// gitlab.com or a self-managed GitLab.
+    #[serde(rename = "gitlab")]
+    Gitlab,
+}
+
+/// Which module drives a runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunnerModule {
+    /// Jobs of GitHub Actions workflow runs, through a GitHub forge.
+    GithubActions,
+    /// Jobs of GitLab pipelines, through a GitLab forge.
+    GitlabCi,
+    /// Local processes declared in this configuration.
+    Exec,
+    /// Any other system, by templated requests.
+    Http,
+}
+
+/// A role a person has on a repository, lowest first, so that `<` compares rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// No role at all: anybody who can comment.
+    None,
+    /// May read the repository (GitLab: guest or planner).
+    Read,
+    /// May manage issues and changes (GitLab: reporter).
+    Triage,
+    /// May push (GitLab: developer).
+    Write,
+    /// May manage the repository without its dangerous settings (GitLab: maintainer).
+    Maintain,
+    /// May do everything (GitLab: owner).
+    Admin,
+}
+
+/// What an edited comment may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Edited {
+    /// An edit never runs anything.
+    Ignore,
+    /// An edit by the comment's own author runs the commands the earlier text did not have.
+    NewCommands,
+}
+
+/// Method of a templated request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    /// `GET`.
+    Get,
+    /// `POST`.
+    Post,
+    /// `PUT`.
+    Put,
+    /// `PATCH`.
+    Patch,
+    /// `DELETE`.
+    Delete,
+}
+
+/// What a word of the other system means for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Accepted, not begun.
+    Pending,
+    /// Begun, not ended.
+    Running,
+    /// Ended: passed.
+    Passed,
+    /// Ended: the job itself failed.
+    Failed,
+    /// Ended: the system under the job failed.
+    Infrastructure,
+    /// Ended: took too long.
+    TimedOut,
+    /// Ended: stopped by a person.
+    Cancelled,
+    /// Ended: a newer revision took its place.
+    Superseded,
+    /// Ended: was not run.
+    Skipped,
+    /// Ended: nobody knows how.
+    Lost,
+}
+
+impl RunState {
+    /// Whether a run in this state has ended.
+    pub fn is_final(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+/// Writes a word as the configuration file spells it.
+fn spell(word: &impl Serialize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match serde_json::to_value(word) {
+        Ok(serde_json::Value::String(text)) => f.write_str(&text),
+        _ => Err(fmt::Error),
+    }
+}
+
+macro_rules! display_as_spelt {
+    ($($name:ty),+) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                spell(self, f)
+            }
+        }
+    )+};
+}
+
+display_as_spelt!(LogFormat, ForgeKind, RunnerModule, Role, Edited, Method, RunState);
