@@ -66,9 +66,6 @@ pub struct MergeRequest<'a> {
     /// `opened`, `closed`, `merged`, `locked`.
     #[serde(borrow, default)]
     pub state: Cow<'a, str>,
-    /// Branch of the head.
-    #[serde(borrow, default)]
-    pub source_branch: Cow<'a, str>,
     /// Branch to enter.
     #[serde(borrow, default)]
     pub target_branch: Cow<'a, str>,

@@ -13,8 +13,8 @@ use super::{Failure, GitLabClient};
 const PAGES_MAX: usize = 50;
 
 const QUERY: &str = "query($path: ID!, $iid: ID!, $after: String) { project(fullPath: $path) { pipeline(iid: $iid) { \
-    stages { nodes { name } } jobs(first: 100, after: $after) { pageInfo { hasNextPage endCursor } \
-    nodes { name stage { name } schedulingType needs { nodes { name } } } } } } }";
+    jobs(first: 100, after: $after) { pageInfo { hasNextPage endCursor } \
+    nodes { name schedulingType needs { nodes { name } } } } } } }";
 
 /// Names of needed jobs by name of job. A job that is not in it is one of which GitLab told nothing.
 pub type Needs = HashMap<String, Vec<String>>;
@@ -55,7 +55,6 @@ struct Project {
 }
 #[derive(Deserialize)]
 struct Pipeline {
-    stages: Option<Nodes<Named>>,
     jobs: Option<Jobs>,
 }
 #[derive(Deserialize)]
@@ -82,89 +81,56 @@ struct Named {
 #[serde(rename_all = "camelCase")]
 struct Job {
     name: String,
-    stage: Option<Named>,
     scheduling_type: Option<String>,
     needs: Option<Nodes<Named>>,
 }
 
 impl GitLabClient {
-    /// What the jobs of a pipeline need. `path` is the project's full path, `iid` the pipeline's number in it.
+    /// What the jobs of a pipeline declare by `needs`. `path` is the project's full path, `iid` the pipeline's number in
+    /// it. A job that goes by its stage declares nothing and is left out: that it ran shows that it had what it needed.
     ///
-    /// A job scheduled by `needs` needs those; one scheduled by its stage needs every job of the earlier stages.
+    /// # Errors
+    /// As every call; refused when the instance shows no such pipeline.
     pub async fn needs(&self, path: &str, iid: u64) -> Result<Needs, Failure> {
-        let (mut jobs, mut stages, mut after) = (Vec::new(), Vec::new(), None::<String>);
+        let (mut needs, mut after) = (Needs::new(), None::<String>);
         for _ in 0..PAGES_MAX {
             let answer: Answer = self.ask(NeedsQuery { path, iid, after: after.as_deref() }).await?;
             let pipeline = answer.data.and_then(|data| data.project).and_then(|project| project.pipeline);
-            let pipeline = pipeline.ok_or_else(|| Failure::refused("GraphQL shows no such pipeline"))?;
-            stages = names(pipeline.stages);
-            let page = pipeline.jobs.ok_or_else(|| Failure::refused("GraphQL shows no jobs of the pipeline"))?;
-            jobs.extend(page.nodes);
+            let page = pipeline.and_then(|pipeline| pipeline.jobs);
+            let page = page.ok_or_else(|| Failure::refused("GraphQL shows no jobs of the pipeline"))?;
+            needs.extend(page.nodes.into_iter().filter_map(declared));
             after = page.page_info.filter(|info| info.has_next_page).and_then(|info| info.end_cursor);
             if after.is_none() {
                 break;
             }
         }
-        Ok(resolve(jobs, &stages))
+        Ok(needs)
     }
 }
 
-fn names(nodes: Option<Nodes<Named>>) -> Vec<String> {
-    nodes.map_or_else(Vec::new, |list| list.nodes.into_iter().filter_map(|named| named.name).collect())
-}
-
-fn resolve(jobs: Vec<Job>, stages: &[String]) -> Needs {
-    let place = |job: &Job| {
-        let stage = job.stage.as_ref().and_then(|stage| stage.name.as_ref())?;
-        stages.iter().position(|name| name == stage)
-    };
-    let placed: Vec<(Option<usize>, String)> = jobs.iter().map(|job| (place(job), job.name.clone())).collect();
-    let mut needs = Needs::new();
-    for (job, (own, name)) in jobs.into_iter().zip(&placed) {
-        let told = names(job.needs);
-        if !told.is_empty() || job.scheduling_type.as_deref() == Some("dag") {
-            needs.insert(name.clone(), told);
-        } else if let Some(own) = *own {
-            let mut earlier: Vec<String> =
-                placed.iter().filter(|(place, _)| place.is_some_and(|p| p < own)).map(|(_, n)| n.clone()).collect();
-            earlier.sort_unstable();
-            earlier.dedup();
-            needs.insert(name.clone(), earlier);
-        }
-    }
-    needs
+fn declared(job: Job) -> Option<(String, Vec<String>)> {
+    let named = job.needs.map_or_else(Vec::new, |list| list.nodes);
+    let names: Vec<String> = named.into_iter().filter_map(|one| one.name).collect();
+    let by_needs = job.scheduling_type.as_deref() == Some("dag");
+    (by_needs || !names.is_empty()).then_some((job.name, names))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn job(name: &str, stage: &str, scheduling: &str, needs: &[&str]) -> Job {
-        let named = |name: &&str| Named { name: Some((*name).to_owned()) };
-        Job {
-            name: name.into(),
-            stage: Some(Named { name: Some(stage.into()) }),
-            scheduling_type: Some(scheduling.into()),
-            needs: Some(Nodes { nodes: needs.iter().map(named).collect() }),
-        }
-    }
-
     #[test]
-    fn needs_are_those_declared_else_the_stages_before() {
-        let stages = ["build".to_owned(), "test".to_owned()];
-        let jobs = vec![
-            job("compile", "build", "stage", &[]),
-            job("unit", "test", "stage", &[]),
-            job("lava-x86", "test", "dag", &["compile"]),
-            job("lint", "test", "dag", &[]),
-            job("odd", "a stage nobody listed", "stage", &[]),
+    fn a_job_needs_what_it_declares_and_one_that_goes_by_its_stage_declares_nothing() {
+        let table = [
+            (r#"{"name":"lava-x86","schedulingType":"dag","needs":{"nodes":[{"name":"build"}]}}"#, Some("build")),
+            (r#"{"name":"lava-x86","needs":{"nodes":[{"name":"build"},{"name":null}]}}"#, Some("build")),
+            (r#"{"name":"lint","schedulingType":"dag","needs":{"nodes":[]}}"#, Some("")),
+            (r#"{"name":"unit","schedulingType":"stage","needs":{"nodes":[]}}"#, None),
+            (r#"{"name":"unit"}"#, None),
         ];
-        let needs = resolve(jobs, &stages);
-        let of = |name: &str| needs.get(name).map(|list| list.join(" "));
-        assert_eq!(of("compile").as_deref(), Some(""), "nothing comes before the first stage");
-        assert_eq!(of("unit").as_deref(), Some("compile"));
-        assert_eq!(of("lava-x86").as_deref(), Some("compile"));
-        assert_eq!(of("lint").as_deref(), Some(""), "`needs: []` starts at once");
-        assert_eq!(of("odd"), None, "GitLab told nothing that can be relied on");
+        for (body, needs) in table {
+            let job: Job = serde_json::from_str(body).expect("a job");
+            assert_eq!(declared(job).map(|(_, names)| names.join(" ")).as_deref(), needs, "{body}");
+        }
     }
 }

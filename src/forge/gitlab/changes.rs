@@ -54,8 +54,8 @@ pub(super) fn from_wire(repo: &Repo, wire: &wire::MergeRequest, now: Timestamp) 
 
 /// The merge request as a webhook tells it; none when it names no head.
 ///
-/// The hook names the head pipeline but not its ref, so that `source_ref` stays empty then: GitLab takes the
-/// pipeline's own. `user` is who caused the hook: the only one whose login is told.
+/// The hook names the head pipeline but not the pipeline's ref, so that `source_ref` is left out. `user` is who caused
+/// the hook: the only one whose login is told.
 pub(super) fn from_hook(
     repo: &Repo,
     hook: &hooks::MergeRequest<'_>,
@@ -64,16 +64,10 @@ pub(super) fn from_hook(
 ) -> Option<Change> {
     let head = CommitSha::parse(&hook.last_commit.as_ref()?.id).ok()?;
     let from_fork = is_fork(hook.source_project_id, hook.target_project_id, repo.key.id);
-    let head_pipeline = hook.head_pipeline_id.filter(|_| !from_fork);
     let author = hook.author_id.map(|id| match user {
         Some(user) if user.id == id => user.clone(),
         _ => actor(id, &format!("user-{id}")),
     });
-    let own_ref = if from_fork {
-        format!("refs/merge-requests/{}/head", hook.iid)
-    } else {
-        hook.source_branch.clone().into_owned()
-    };
     Some(Change {
         key: ChangeKey { repo: repo.key.clone(), number: hook.iid },
         head,
@@ -82,8 +76,9 @@ pub(super) fn from_hook(
         from_fork,
         base_ref: hook.target_branch.clone().into_owned(),
         labels: hook.labels.iter().flatten().filter_map(|label| label.title.clone()).collect(),
-        head_pipeline,
-        source_ref: Some(own_ref).filter(|r| head_pipeline.is_none() && !r.is_empty()),
+        // A pipeline of the fork cannot carry a status of ours, and where it lives is not told.
+        head_pipeline: hook.head_pipeline_id.filter(|_| !from_fork),
+        source_ref: None,
         approved_head: None,
         updated_at: at,
     })

@@ -97,7 +97,11 @@ impl Listing<'_> {
             }
             Err(error) => return Err(error),
         };
-        let needs = self.needs(&next, !jobs.is_empty()).await;
+        let mut needs = self.needs(&next, !jobs.is_empty()).await;
+        // What may fail is not waited for: its failure does not keep a job from running again.
+        let optional: HashSet<&str> =
+            jobs.iter().filter(|job| job.allow_failure).map(|job| job.name.as_str()).collect();
+        needs.values_mut().for_each(|names| names.retain(|name| !optional.contains(name.as_str())));
         for job in &jobs {
             self.ids.insert(job.id);
             self.jobs.push(observation(&facts, &job_facts(job, needs.get(&job.name))));

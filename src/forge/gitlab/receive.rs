@@ -306,3 +306,7 @@ fn path_of_page(page: &str, prefix: &str) -> Option<String> {
     let path = url.path().strip_prefix(prefix).unwrap_or(url.path()).trim_matches('/');
     (!path.is_empty()).then(|| path.to_owned())
 }
+
+#[cfg(test)]
+#[path = "receive_tests.rs"]
+mod tests;

@@ -1,4 +1,6 @@
-//! Makes the raw log of a GitLab job readable: no colours, no section marks, no overwritten progress lines.
+//! Makes the raw log of a GitLab job readable: no section marks, no overwritten progress lines, no colours.
+
+use crate::runner::log_text;
 
 /// Readable text of a raw log, at most `bytes_max` bytes of its end. `broken` says that the first line is half a line.
 pub(super) fn readable(raw: &[u8], broken: bool, bytes_max: usize) -> String {
@@ -13,7 +15,7 @@ pub(super) fn readable(raw: &[u8], broken: bool, bytes_max: usize) -> String {
         let shown = line.trim_end_matches('\r');
         // What stands before a carriage return was overwritten on the terminal.
         let shown = shown.rsplit('\r').next().unwrap_or(shown);
-        let clean = without_escapes(shown);
+        let clean = log_text::plain(shown.as_bytes());
         if clean.is_empty() && marked {
             continue;
         }
@@ -40,36 +42,6 @@ fn without_marks(line: &str) -> (String, bool) {
     }
     kept.push_str(rest);
     (kept, marked)
-}
-
-/// Takes away terminal escapes and other control characters, the tabulator excepted.
-fn without_escapes(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '\u{1b}' => match letters.next() {
-                // A control sequence ends with a byte from `@` to `~`.
-                Some('[') => {
-                    letters.find(|c| ('@'..='~').contains(c));
-                }
-                // An operating system command (a title, a link) ends with BEL or with ESC and a backslash.
-                Some(']') => {
-                    let mut before = ' ';
-                    letters.find(|c| {
-                        let over = *c == '\u{7}' || (before == '\u{1b}' && *c == '\\');
-                        before = *c;
-                        over
-                    });
-                }
-                _ => {}
-            },
-            '\t' => text.push(letter),
-            other if other.is_control() => {}
-            other => text.push(other),
-        }
-    }
-    text
 }
 
 #[cfg(test)]
