@@ -246,7 +246,7 @@ impl World {
                     self.start(asked, (Verb::Retest, wish), may(ask), (&mut retries, &mut outcome)).await?
                 }
                 Command::Test(wish) => {
-                    self.start(asked, (Verb::Test, &wish.0), may(Ask::Test), (&mut retries, &mut outcome)).await?
+                    self.start(asked, (Verb::Test, &as_retest(wish)), may(Ask::Test), (&mut retries, &mut outcome)).await?
                 }
                 Command::Cancel(wish) => {
                     let meant: Vec<&Retry> = cancelled(&wish.selection, &retries);
@@ -469,6 +469,19 @@ fn dispatch_key(change: &ChangeKey, sha: &CommitSha, (job, scope): (&str, &str),
 
 fn started_text(why: &str, number: u32) -> String {
     format!("started, run {} ({why})", number + 1)
+}
+
+/// A `/test` in the words of a `/retest`; the verb tells them apart.
+fn as_retest(test: &retest_commands::Test) -> Retest {
+    Retest {
+        selection: test.selection.clone(),
+        overrides: test.overrides.clone(),
+        flags: test.flags.clone(),
+        sha: test.sha.clone(),
+        times: test.times,
+        issue: test.issue,
+        reason: test.reason.clone(),
+    }
 }
 
 /// Whether jobs that passed are meant, too: by `--force`, or by naming everything.

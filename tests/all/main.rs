@@ -3,3 +3,4 @@
 mod exec;
 mod http_runner;
 mod prism;
+mod story;
