@@ -15,6 +15,9 @@ use crate::markup;
 /// Most work that reading CommonMark may cost, in the measure of [`work`]: some milliseconds at worst.
 pub(crate) const WORK_MAX: usize = 16_000;
 
+/// Most lines of a text that are followed one by one.
+const LINES_MAX: usize = 100_000;
+
 /// What reading a text as CommonMark costs at most: about one event for each mark of punctuation or line end.
 pub(crate) fn work(text: &str) -> usize {
     // Chunks that fit a byte counter let the compiler count many bytes at once.
@@ -36,13 +39,33 @@ fn is_mark(byte: u8) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooMuchWork;
 
+/// Line feeds in the text.
+fn line_feeds(bytes: &[u8]) -> usize {
+    let feeds = |chunk: &[u8]| usize::from(chunk.iter().fold(0_u8, |sum, b| sum + u8::from(*b == b'\n')));
+    bytes.chunks(255).map(feeds).sum()
+}
+
+/// Lines that end in the text: at a line feed, a carriage return, or both together.
+pub(crate) fn line_ends(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let lone_returns = if text.contains('\r') {
+        (0..bytes.len()).filter(|at| bytes[*at] == b'\r' && bytes.get(at + 1) != Some(&b'\n')).count()
+    } else {
+        0
+    };
+    line_feeds(bytes) + lone_returns
+}
+
 /// Stretches of the text that hold a candidate or a mark of an e-mail's tail, in order.
 ///
 /// # Errors
-/// [`TooMuchWork`] when reading them would cost more than `work_max`.
+/// [`TooMuchWork`] when reading them would cost more than `work_max`, or the text has more than 100,000 lines.
 pub(crate) fn regions(text: &str, candidates: &[usize], work_max: usize) -> Result<Vec<Range<usize>>, TooMuchWork> {
     let mut cutter = Cutter { text, candidates, work_left: work_max, ..Cutter::default() };
     let bytes = text.as_bytes();
+    if line_ends(text) > LINES_MAX {
+        return Err(TooMuchWork);
+    }
     let mut at = 0;
     while at < bytes.len() {
         let line = Span::of(bytes, at);
@@ -110,10 +133,8 @@ enum Block {
 impl Cutter<'_> {
     fn line(&mut self, line: &Span) -> Result<(), TooMuchWork> {
         if let Some(block) = &self.block {
-            if block.ends_with(self.text.get(line.start..line.end).unwrap_or_default()) {
-                self.block = None;
-                self.start = line.next;
-                self.after_blank = true;
+            if let Some(behind) = block.end_in(self.text.get(line.start..line.end).unwrap_or_default()) {
+                self.close(behind, line.next);
             }
             self.drop_candidates(line.next);
             return Ok(());
@@ -169,12 +190,22 @@ impl Cutter<'_> {
             }
         };
         self.flush(line.start)?;
-        if comment.is_some_and(|rest| rest.contains("-->")) {
-            self.block = None;
-            self.start = line.next;
-            self.after_blank = true;
+        if let Some(behind) = comment.and_then(|rest| Block::Comment.end_in(rest)) {
+            self.close(behind, line.next);
         }
         Ok(())
+    }
+
+    /// Ends the open block, which is left out, unless HTML behind it in the same line opens something else, or a tab
+    /// behind it makes it none for readers less strict than CommonMark.
+    fn close(&mut self, behind: &str, next: usize) {
+        self.block = None;
+        if behind.contains('\t') || markup::opens_any(behind) {
+            self.is_uncertain = true;
+        } else {
+            self.start = next;
+            self.after_blank = true;
+        }
     }
 
     /// Ends the present stretch before `at`.
@@ -198,15 +229,16 @@ impl Cutter<'_> {
 }
 
 impl Block {
-    fn ends_with(&self, line: &str) -> bool {
+    /// What stands in the line behind the end of the block, if it ends here.
+    fn end_in<'l>(&self, line: &'l str) -> Option<&'l str> {
         match self {
-            Self::Comment => line.contains("-->"),
+            Self::Comment => line.split_once("-->").map(|(_, behind)| behind),
             Self::Fence { mark, length } => {
                 let bytes = line.as_bytes();
                 let indent = bytes.iter().take_while(|b| **b == b' ').count();
                 let marks = bytes.iter().skip(indent).take_while(|b| *b == mark).count();
-                let rest = bytes.get(indent + marks..).unwrap_or_default();
-                indent < 4 && marks >= *length && rest.iter().all(|b| matches!(b, b' ' | b'\t'))
+                let behind = line.get(indent + marks..)?;
+                (indent < 4 && marks >= *length && behind.trim_matches([' ', '\t']).is_empty()).then_some(behind)
             }
         }
     }
@@ -303,7 +335,14 @@ mod tests {
     }
 
     #[test]
+    fn lines_end_as_in_commonmark() {
+        assert_eq!(line_ends("a\nb\r\nc\rd\n\n"), 5);
+        assert_eq!(line_ends(&"\n".repeat(1_000)), 1_000);
+    }
+
+    #[test]
     fn too_much_to_read_is_refused() {
+        assert_eq!(regions(&"\n".repeat(LINES_MAX + 1), &[], WORK_MAX), Err(TooMuchWork));
         let text = "/retest *a*\n".repeat(WORK_MAX);
         let candidates: Vec<usize> = text.match_indices("/retest").map(|(at, _)| at).collect();
         assert_eq!(regions(&text, &candidates, WORK_MAX), Err(TooMuchWork));

@@ -5,6 +5,7 @@
 //! answers must be found here. Read next: `regions.rs`.
 
 use crate::grammar::Grammar;
+use crate::line::LINE_BYTES_MAX;
 use crate::normalise::{is_blank, is_invisible};
 
 /// What the pass found.
@@ -14,7 +15,12 @@ pub(crate) struct Scan {
     pub candidates: Vec<usize>,
     /// One of them starts with exactly a command or our name, so silence would be wrong.
     pub is_sure: bool,
+    /// There are more candidates than a comment could have: the pass stopped.
+    pub has_more: bool,
 }
+
+/// Most candidates that are looked at: more than work on them is allowed (`regions::WORK_MAX`).
+const CANDIDATES_MAX: usize = 20_000;
 
 /// Looks through the text.
 pub(crate) fn scan(text: &str, grammar: &Grammar) -> Scan {
@@ -56,11 +62,19 @@ impl<'t> Scanner<'t> {
     fn run(&mut self) {
         let mut at = 0;
         let mut at_start = true;
+        // A line that begins with this much nothing is too long to be a command.
+        let mut foreign_left = LINE_BYTES_MAX;
         while let Some(byte) = self.bytes.get(at).copied() {
+            if self.out.candidates.len() > CANDIDATES_MAX {
+                self.out.has_more = true;
+                return;
+            }
             if byte == b'\n' || byte == b'\r' {
                 at_start = true;
+                foreign_left = LINE_BYTES_MAX;
             } else if at_start {
-                if let Some(next) = self.skipped(at, byte) {
+                if let Some(next) = self.skipped(at, byte).filter(|_| byte.is_ascii() || foreign_left > 0) {
+                    foreign_left -= usize::from(!byte.is_ascii());
                     at = next;
                     continue;
                 }
@@ -121,7 +135,7 @@ impl<'t> Scanner<'t> {
     /// A command or our name in the middle of a line.
     fn look_inside(&mut self, at: usize, byte: u8) {
         let before = self.bytes.get(at.wrapping_sub(1)).copied().unwrap_or(b' ');
-        if before.is_ascii_alphanumeric() || before == b'/' {
+        if before.is_ascii_alphanumeric() || before == b'/' || before == byte {
             return;
         }
         let rest = self.bytes.get(at + 1..).unwrap_or_default();
