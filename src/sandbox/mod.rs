@@ -4,4 +4,5 @@
 //! gain attempts, statuses are a state machine) and misbehaves on command ([`wire::Fault`]).
 //! It refuses to know anything of the bot: no `crate::` import leaves this folder. Read next: `wire.rs`.
 
+pub mod gitlab;
 pub mod wire;
