@@ -67,7 +67,7 @@ fn pipelines(state: &State, ask: &Ask, project: u64) -> Answer {
             }
     };
     let found = state.pipelines.values().rev().filter(fits);
-    page_uncounted(&state.base, ask, found.map(|pipeline| state.pipeline_row(pipeline)).collect())
+    page_uncounted(&state.base, ask, found.collect(), |pipeline| state.pipeline_row(pipeline))
 }
 
 fn of_pipeline(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Outcome {
@@ -102,7 +102,7 @@ fn jobs(state: &State, ask: &Ask, ids: &[u64], kind: JobKind) -> Outcome {
         job.kind == kind && (retried_too || !job.retried) && (scopes.is_empty() || scopes.contains(&job.status))
     };
     let found = ids.iter().rev().filter_map(|id| state.jobs.get(id)).filter(fits);
-    Ok(page_uncounted(&state.base, ask, found.map(|job| state.job_body(job)).collect()))
+    Ok(page_uncounted(&state.base, ask, found.collect(), |job| state.job_body(job)))
 }
 
 fn of_job(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Outcome {
