@@ -56,6 +56,22 @@ impl Site {
         Self { gitlab, project, iid, client }
     }
 
+    /// A form, as the common clients send it.
+    pub async fn form(&self, path: &str, body: &str) -> Reply {
+        let path = path.replace(":id", &self.project.to_string());
+        let request = self.client.post(format!("{}/api/v4{path}", self.gitlab.base_url()));
+        let request =
+            request.header("private-token", TOKEN).header("content-type", "application/x-www-form-urlencoded");
+        Self::read(request.body(body.to_owned()).send().await.unwrap()).await
+    }
+
+    async fn read(response: reqwest::Response) -> Reply {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.unwrap();
+        let body = serde_json::from_str(&text).unwrap_or_default();
+        Reply { status, headers, text, body }
+    }
+
     pub async fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Reply {
         let path = path.replace(":id", &self.project.to_string());
         let mut request = self.client.request(method.parse().unwrap(), format!("{}{path}", self.gitlab.base_url()));
@@ -65,11 +81,7 @@ impl Site {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let response = request.send().await.unwrap();
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.unwrap();
-        let body = serde_json::from_str(&text).unwrap_or_default();
-        Reply { status, headers, text, body }
+        Self::read(request.send().await.unwrap()).await
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -219,6 +231,19 @@ async fn notes_are_written_edited_and_listed_and_internal_ones_stay_among_member
     let path = format!("/projects/:id/merge_requests/1/notes/{foreign}");
     assert_eq!(site.send("PUT", &path, json!({"body": "yours"})).await.status, 403, "a Developer edits own notes only");
     assert_eq!(site.send("PUT", "/projects/:id/merge_requests/1/notes/1", json!({"body": "x"})).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_reply_stands_in_its_thread() {
+    let site = Site::new().await;
+    let first = site.gitlab.note_as(site.project, 1, "ann", NewNote { body: "a line".into(), kind: NoteKind::OnDiff });
+    let thread = site.events()[0].1["object_attributes"]["discussion_id"].as_str().unwrap().to_owned();
+    assert_eq!(site.gitlab.notes(site.project, 1)[0].id, first);
+    let path = format!("/projects/:id/merge_requests/1/discussions/{thread}/notes");
+    let reply = site.post(&path, json!({"body": "answer"})).await;
+    assert_eq!((reply.status, &reply.body["type"]), (201, &json!("DiscussionNote")));
+    assert_eq!(site.events()[0].1["object_attributes"]["discussion_id"], thread);
+    assert_eq!(site.post(&path.replace(&thread, "none"), json!({"body": "x"})).await.status, 404);
 }
 
 #[tokio::test]

@@ -119,11 +119,12 @@ async fn a_manual_job_is_played_once_with_variables_and_other_jobs_are_not() {
     let unplayable = act(&site, id_of(&site, id, "unit"), "play").await;
     assert_eq!((unplayable.status, unplayable.message()), (400, "400 Bad request - Unplayable Job"));
     assert_eq!(act(&site, deploy, "retry").await.status, 403, "it has not run yet");
-    let variables = json!({"job_variables_attributes": [{"key": "BOARD", "value": "x86"}]});
-    let played = site.post(&format!("/projects/:id/jobs/{deploy}/play"), variables).await;
+    let variables = "job_variables_attributes%5B%5D%5Bkey%5D=BOARD&job_variables_attributes%5B%5D%5Bvalue%5D=x86";
+    let played = site.form(&format!("/projects/:id/jobs/{deploy}/play"), variables).await;
     assert_eq!((played.status, &played.body["id"], &played.body["status"]), (200, &json!(deploy), &json!("pending")));
     let view = &site.gitlab.jobs(id)[0];
-    assert_eq!((view.variables[0].1.as_str(), view.user.as_str()), ("x86", "retest-bot"));
+    assert_eq!((view.variables[0].0.as_str(), view.variables[0].1.as_str()), ("BOARD", "x86"));
+    assert_eq!(view.user, "retest-bot");
     assert_eq!(act(&site, deploy, "play").await.status, 400, "it is on its way");
     site.gitlab.finish_job(id, "deploy", "failed", None);
     let again = act(&site, deploy, "retry").await;
@@ -256,6 +257,23 @@ async fn hooks_show_a_job_by_flat_fields_and_a_pipeline_by_its_branch() {
     assert_eq!((&pipeline["merge_request"]["iid"], pipeline["builds"].as_array().unwrap().len()), (&json!(1), 1));
     assert_eq!(pipeline["object_attributes"]["created_at"], "2027-01-15 08:00:00 UTC");
     assert_eq!(failed["build_created_at"], "2027-01-15T08:00:00.000Z", "dates are written in several ways");
+}
+
+#[tokio::test]
+async fn a_branch_gets_a_new_pipeline_with_variables() {
+    let site = Site::new().await;
+    let path = "/projects/:id/pipeline";
+    assert_eq!(site.post(path, json!({"ref": "change-1"})).await.status, 400, "it would have no jobs");
+    site.gitlab.set_ci(site.project, vec![job("unit", "test")]);
+    let variables = json!([{"key": "BOARD", "value": "arm"}]);
+    let made = site.post(path, json!({"ref": "change-1", "variables": variables})).await;
+    assert_eq!((made.status, &made.body["source"], &made.body["sha"]), (201, &json!("api"), &json!(HEAD)));
+    let id = made.body["id"].as_u64().unwrap();
+    assert_eq!(site.gitlab.jobs(id)[0].variables, [("BOARD".to_owned(), "arm".to_owned())]);
+    assert_eq!(
+        site.post(path, json!({"ref": "nowhere"})).await.body["message"]["base"],
+        json!(["Reference not found"])
+    );
 }
 
 #[tokio::test]

@@ -84,8 +84,9 @@ async fn without_a_pipeline_an_external_one_is_made_and_with_one_it_must_fit() {
 
     let id = pipeline(&site);
     let git_ref = "refs/merge-requests/1/head";
-    let pinned = json!({"state": "running", "context": "retest", "pipeline_id": id, "ref": git_ref});
-    assert_eq!(post(&site, pinned).await.1["pipeline_id"], json!(id));
+    let pinned = format!("state=running&context=retest&pipeline_id={id}&ref={}", git_ref.replace('/', "%2F"));
+    let reply = site.form(&format!("/projects/:id/statuses/{HEAD}"), &pinned).await;
+    assert_eq!((reply.status, &reply.body["pipeline_id"], &reply.body["name"]), (201, &json!(id), &json!("retest")));
     for (wrong, why) in [
         (json!({"state": "success", "name": "x", "pipeline_id": 4}), "no such pipeline"),
         (json!({"state": "success", "name": "x", "pipeline_id": id, "ref": "main"}), "another ref"),
