@@ -260,3 +260,10 @@ mod tests {
         }
     }
 }
+
+impl Grammar {
+    /// Whether a text may hold a command or a mistake of ours: false means that [`crate::parse`] finds nothing in it.
+    pub fn may_hold_command(&self, text: &str) -> bool {
+        !scan(text, self).candidates.is_empty()
+    }
+}

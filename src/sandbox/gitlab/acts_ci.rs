@@ -59,6 +59,20 @@ impl GitLabSandbox {
         });
     }
 
+    /// Every job of the pipeline that has not ended ends so, at once.
+    pub fn finish_all(&self, pipeline: u64, status: &str) {
+        let status = status_word(status).filter(|word| is_over(word));
+        let status = status.expect("a job ends as `success`, `failed`, `canceled` or `skipped`");
+        self.with(|state| {
+            let open: Vec<u64> = state.latest(pipeline).filter(|job| !is_over(job.status)).map(|job| job.id).collect();
+            for id in open {
+                state.job_mut(id).runner = true;
+                state.set_job(id, status, None);
+            }
+            state.advance(pipeline);
+        });
+    }
+
     /// GitLab itself starts the job again because of `retry:` in the CI file, under the pipeline's user.
     ///
     /// # Panics

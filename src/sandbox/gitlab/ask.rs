@@ -160,21 +160,23 @@ impl Answer {
 }
 
 /// A page of a list that tells its total.
-pub(super) fn page(base: &str, ask: &Ask, items: Vec<Value>) -> Answer {
-    paged(base, ask, items, true)
+pub(super) fn page<T>(base: &str, ask: &Ask, items: Vec<T>, render: impl Fn(T) -> Value) -> Answer {
+    let total = items.len();
+    let (answer, pages) = paged(base, ask, (items, render), true);
+    answer.with("x-total", total.to_string()).with("x-total-pages", pages.to_string())
 }
 
 /// A page of a list of jobs or pipelines of any length: no total and no last page are told.
-pub(super) fn page_uncounted(base: &str, ask: &Ask, items: Vec<Value>) -> Answer {
-    paged(base, ask, items, false)
+pub(super) fn page_uncounted<T>(base: &str, ask: &Ask, items: Vec<T>, render: impl Fn(T) -> Value) -> Answer {
+    paged(base, ask, (items, render), false).0
 }
 
-fn paged(base: &str, ask: &Ask, items: Vec<Value>, counted: bool) -> Answer {
+/// The page and how many there are. Only the rows of the page are rendered: a list may have 100,000.
+fn paged<T>(base: &str, ask: &Ask, (items, render): (Vec<T>, impl Fn(T) -> Value), counted: bool) -> (Answer, usize) {
     let size = ask.number("per_page").map_or(PER_PAGE, |n| n as usize).clamp(1, PER_PAGE_MAX);
     let at = ask.number("page").map_or(1, |n| n as usize).max(1);
-    let total = items.len();
-    let last = total.div_ceil(size).max(1);
-    let part: Vec<Value> = items.into_iter().skip((at - 1) * size).take(size).collect();
+    let last = items.len().div_ceil(size).max(1);
+    let part: Vec<Value> = items.into_iter().skip((at - 1) * size).take(size).map(render).collect();
     let previous = (at > 1).then(|| at - 1);
     let next = (at < last).then(|| at + 1);
     let mut links = Vec::new();
@@ -194,7 +196,7 @@ fn paged(base: &str, ask: &Ask, items: Vec<Value>, counted: bool) -> Answer {
         .with("x-per-page", size.to_string())
         .with("x-next-page", told(next))
         .with("x-prev-page", told(previous));
-    if counted { answer.with("x-total", total.to_string()).with("x-total-pages", last.to_string()) } else { answer }
+    (answer, last)
 }
 
 fn url_of_page(base: &str, ask: &Ask, page: usize, size: usize) -> String {

@@ -75,7 +75,7 @@ impl State {
         let mut headers = vec![
             ("content-type", "application/json".to_owned()),
             ("user-agent", "GitLab/19.5.0".to_owned()),
-            ("x-gitlab-event", event.name.to_owned()),
+            ("x-gitlab-event", event.name.to_string()),
             ("x-gitlab-instance", self.base.clone()),
             ("x-gitlab-event-uuid", event.event_uuid.clone()),
             ("x-gitlab-webhook-uuid", uuid(&format!("send {sends}"))),
@@ -98,7 +98,7 @@ impl State {
         if let Some(hook) = self.hooks.iter_mut().find(|hook| hook.id == parcel.hook.id) {
             hook.count(status, now);
         }
-        let event = parcel.event.name.to_owned();
+        let event = parcel.event.name.to_string();
         let delivered = Delivered { event, uuid: parcel.key.clone(), hook: parcel.hook.id, status };
         self.sent.push(Sent { key: parcel.key, hook: parcel.hook.id, event: parcel.event });
         delivered
@@ -130,6 +130,16 @@ impl GitLabSandbox {
             }
         });
         self.with(|state| state.wake.notify_one());
+    }
+
+    /// Silent mode of the instance: what happens from now on reaches no hook, until it is switched off again.
+    pub fn silent_mode(&self, on: bool) {
+        self.with(|state| state.silent = on);
+    }
+
+    /// Queues any payload under any event name: other hooks of GitLab, old field sets, custom body templates.
+    pub fn send_raw(&self, event: &str, payload: serde_json::Value) {
+        self.with(|state| state.emit_as(event.to_owned().into(), payload));
     }
 
     /// How many events wait to be sent.

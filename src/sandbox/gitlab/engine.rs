@@ -112,6 +112,7 @@ impl State {
             stages: Vec::new(),
             status: "created",
             jobs: Vec::new(),
+            newest: BTreeMap::new(),
             bridge,
             archived: false,
             created_ms: now,
@@ -183,10 +184,13 @@ impl State {
             home.stages.insert(at, new.stage.clone());
         }
         let (project, git_ref) = (home.project, home.git_ref.clone());
-        let older: Vec<u64> = self.latest(pipeline).filter(|job| job.new.name == new.name).map(|job| job.id).collect();
-        for id in older {
-            self.job_mut(id).retried = true;
-        }
+        let older = home.newest.insert(new.name.clone(), id);
+        home.jobs.push(id);
+        let retries = older.map_or(0, |older| {
+            let older = self.job_mut(older);
+            older.retried = true;
+            older.retries + 1
+        });
         let job = Job {
             id,
             pipeline,
@@ -196,6 +200,7 @@ impl State {
             status: "created",
             failure_reason: None,
             retried: false,
+            retries,
             user,
             log: String::new(),
             runner: false,
@@ -210,7 +215,6 @@ impl State {
             finished_ms: None,
         };
         self.jobs.insert(id, job);
-        self.pipeline_mut(pipeline).jobs.push(id);
         self.tell_job(id);
         id
     }

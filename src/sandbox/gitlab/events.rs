@@ -3,10 +3,12 @@
 //! A payload shows the state at the moment of the event. Forks have hooks of their own, which nobody set: their events
 //! reach no one. Read next: `payloads.rs`, `deliveries.rs`.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::state::{JobKind, Kind, Note, On, State};
+use super::state::{JobKind, Kind, Note, State};
 
 /// An event that waits.
 #[derive(Clone, Debug)]
@@ -14,7 +16,7 @@ pub(super) struct Event {
     /// Counts events; the delivery ids are made of it.
     pub number: u64,
     /// Value of `X-Gitlab-Event`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub payload: Value,
     /// Shared by all hooks that fire for one request.
     pub event_uuid: String,
@@ -35,7 +37,14 @@ pub(super) struct ChangeEvent {
 
 impl State {
     fn emit(&mut self, project: u64, name: &'static str, payload: Value) {
-        if self.project(project).fork_of.is_some() {
+        if self.project(project).fork_of.is_none() {
+            self.emit_as(name.into(), payload);
+        }
+    }
+
+    /// Queues anything under any name.
+    pub fn emit_as(&mut self, name: Cow<'static, str>, payload: Value) {
+        if self.silent {
             return;
         }
         let number = self.id(Kind::Event);
@@ -47,7 +56,7 @@ impl State {
     /// A job was made or moved. Bridges and statuses from outside send no such hook.
     pub fn tell_job(&mut self, id: u64) {
         let job = self.job(id);
-        if job.kind == JobKind::Build {
+        if job.kind == JobKind::Build && !self.silent {
             let (project, payload) = (job.project, self.job_hook(job));
             self.emit(project, "Job Hook", payload);
         }
@@ -55,6 +64,9 @@ impl State {
 
     /// A pipeline has another status.
     pub fn tell_pipeline(&mut self, id: u64) {
+        if self.silent {
+            return;
+        }
         let pipeline = self.pipeline(id);
         let (project, payload) = (pipeline.project, self.pipeline_hook(pipeline));
         self.emit(project, "Pipeline Hook", payload);
@@ -72,9 +84,7 @@ impl State {
             return;
         }
         let name = if note.internal { "Confidential Note Hook" } else { "Note Hook" };
-        let payload = match note.on {
-            On::MergeRequest(_) | On::Issue(_) => self.note_hook(note, user, action),
-        };
+        let payload = self.note_hook(note, user, action);
         self.emit(note.project, name, payload);
     }
 }

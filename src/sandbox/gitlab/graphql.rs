@@ -100,15 +100,15 @@ fn pipeline(state: &State, project: u64, field: &Field) -> Result<Value, String>
             "status" => json!(pipeline.status.to_uppercase()),
             "source" => json!(pipeline.source),
             "stages" => {
-                let stages = pipeline.stages.iter().map(|name| json!({ "name": name })).collect();
-                connection(stages, field, "CiStage")?
+                let stages = pipeline.stages.iter().collect();
+                connection(stages, field, "CiStage", |name: &String| json!({ "name": name }))?
             }
             "jobs" => {
                 let retried = field.arguments.get("retried").and_then(Value::as_bool);
                 let rows = pipeline.jobs.iter().rev().map(|id| state.job(*id));
                 let rows = rows.filter(|job| job.kind != JobKind::Status && job.new.stage != EXTERNAL);
                 let rows = rows.filter(|job| retried.is_none_or(|retried| retried == job.retried));
-                connection(rows.map(|job| job_object(state, job)).collect(), field, "CiJob")?
+                connection(rows.collect(), field, "CiJob", |job| job_object(state, job, asks_before(field)))?
             }
             other => return Err(unknown(other, "Pipeline")),
         };
@@ -125,8 +125,13 @@ fn job_gid(job: &Job) -> String {
     gid(if job.kind == JobKind::Bridge { "Ci::Bridge" } else { "Ci::Build" }, job.id)
 }
 
+/// Whether the one costly field of a job is selected.
+fn asks_before(jobs: &Field) -> bool {
+    jobs.below.iter().flat_map(|nodes| &nodes.below).any(|field| field.name == "previousStageJobsOrNeeds")
+}
+
 /// All that can be asked of a job.
-fn job_object(state: &State, job: &Job) -> Value {
+fn job_object(state: &State, job: &Job, before_too: bool) -> Value {
     let by_needs = job.new.starts_at_once || !job.new.needs.is_empty();
     let named = |names: &[String]| {
         let needed = |name: &String| {
@@ -137,7 +142,7 @@ fn job_object(state: &State, job: &Job) -> Value {
     };
     let stages = &state.pipeline(job.pipeline).stages;
     let place = |stage: &str| stages.iter().position(|known| known == stage);
-    let before = if by_needs {
+    let before = if by_needs || !before_too {
         named(&job.new.needs)
     } else {
         let own = place(&job.new.stage);
@@ -174,11 +179,11 @@ fn job_object(state: &State, job: &Job) -> Value {
 }
 
 /// A page of a list: `first` and `after` in, `nodes`, `pageInfo` and `count` out.
-fn connection(rows: Vec<Value>, field: &Field, kind: &str) -> Result<Value, String> {
+fn connection<R>(rows: Vec<R>, field: &Field, kind: &str, render: impl Fn(R) -> Value) -> Result<Value, String> {
     let first = field.arguments.get("first").and_then(Value::as_u64).map_or(ROWS_MAX, |n| n as usize).min(ROWS_MAX);
     let after = field.arguments.get("after").and_then(Value::as_str).and_then(|text| text.parse().ok()).unwrap_or(0);
     let count = rows.len();
-    let part: Vec<Value> = rows.into_iter().skip(after).take(first).collect();
+    let part: Vec<Value> = rows.into_iter().skip(after).take(first).map(render).collect();
     let end = after + part.len();
     let info = json!({
         "hasNextPage": end < count, "endCursor": end.to_string(),

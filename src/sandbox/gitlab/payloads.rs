@@ -327,10 +327,6 @@ impl State {
     /// The flat job hook. A job that did not fail still carries a reason, as on the service.
     pub fn job_hook(&self, job: &Job) -> Value {
         let (project, pipeline) = (self.project(job.project), self.pipeline(job.pipeline));
-        let retries = pipeline.jobs.iter().filter(|id| {
-            let other = self.job(**id);
-            other.retried && other.kind == JobKind::Build && other.new.name == job.new.name
-        });
         let mut repository = self.hook_repository(project);
         let more = json!({
             "git_http_url": format!("{}.git", self.web_url(project)),
@@ -355,7 +351,7 @@ impl State {
             "build_queued_duration": seconds(Some(job.created_ms), job.started_ms),
             "build_allow_failure": job.new.allow_failure,
             "build_failure_reason": job.failure_reason.as_deref().unwrap_or("unknown_failure"),
-            "retries_count": retries.count(),
+            "retries_count": job.retries,
             "pipeline_id": pipeline.id,
             "project_id": project.id,
             "project_name": project.path.replace('/', " / "),

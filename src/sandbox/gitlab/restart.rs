@@ -3,6 +3,8 @@
 //! A retry makes a new job of the same name under the asker's name and wakes what was skipped because of the old one.
 //! Read next: `routes_ci.rs`.
 
+use std::collections::BTreeSet;
+
 use super::engine::is_over;
 use super::new::NewPipeline;
 use super::state::{JobKind, State};
@@ -45,8 +47,9 @@ impl State {
         let bridge = self.job(new);
         let (parent, name) = (bridge.pipeline, bridge.new.name.clone());
         let pipeline = self.pipeline(downstream).clone();
-        let jobs = self.latest(downstream).filter(|job| job.kind != JobKind::Status).map(|job| job.new.clone());
-        let jobs = jobs.collect();
+        let mut names = BTreeSet::new();
+        let rows = pipeline.jobs.iter().map(|id| self.job(*id)).filter(|job| job.kind != JobKind::Status);
+        let jobs = rows.filter(|job| names.insert(&job.new.name)).map(|job| job.new.clone()).collect();
         let new = NewPipeline {
             sha: pipeline.sha,
             git_ref: pipeline.git_ref,

@@ -94,8 +94,7 @@ fn rest(state: &mut State, ask: &Ask) -> Outcome {
         ("GET", ["users"]) => {
             let wanted = ask.some("username").unwrap_or_default();
             let users = state.users.values().filter(|user| user.username.eq_ignore_ascii_case(wanted));
-            let bodies = users.map(|user| state.user_body(user.id)).collect();
-            Ok(page(&state.base, ask, bodies))
+            Ok(page(&state.base, ask, users.collect(), |user| state.user_body(user.id)))
         }
         ("GET", ["users", id]) => match id.parse().ok().filter(|id| state.users.contains_key(id)) {
             Some(id) => Ok(Answer::ok(state.user_body(id))),
@@ -103,8 +102,7 @@ fn rest(state: &mut State, ask: &Ask) -> Outcome {
         },
         ("GET", ["projects"]) => {
             let seen = state.projects.values().filter(|project| state.sees(project.id, ask.user));
-            let bodies = seen.map(|project| state.project_body(project)).collect();
-            Ok(page(&state.base, ask, bodies))
+            Ok(page(&state.base, ask, seen.collect(), |project| state.project_body(project)))
         }
         (_, ["projects", id, rest @ ..]) => {
             let project = find_project(state, ask, id)?;

@@ -26,8 +26,7 @@ pub(super) fn serve(state: &mut State, ask: &Ask, project: u64, tail: &[&str]) -
         ("GET", [iid, "pipelines"]) => {
             let iid = known_change(state, project, iid)?;
             let pipelines = state.pipelines_of(state.change(project, iid));
-            let bodies = pipelines.into_iter().map(|pipeline| state.pipeline_row(pipeline)).collect();
-            Ok(page_uncounted(&state.base, ask, bodies))
+            Ok(page_uncounted(&state.base, ask, pipelines, |pipeline| state.pipeline_row(pipeline)))
         }
         ("POST", [iid, "pipelines"]) => {
             let iid = known_change(state, project, iid)?;
@@ -73,7 +72,7 @@ fn list(state: &State, ask: &Ask, project: u64) -> Outcome {
             && labels.iter().all(|label| change.labels.contains(label))
     };
     let changes = state.project(project).merge_requests.values().rev().filter(fits);
-    Ok(page(&state.base, ask, changes.map(|change| state.change_body(change, false)).collect()))
+    Ok(page(&state.base, ask, changes.collect(), |change| state.change_body(change, false)))
 }
 
 fn edit(state: &mut State, ask: &Ask, project: u64, iid: u64) {

@@ -67,7 +67,7 @@ fn pipelines(state: &State, ask: &Ask, project: u64) -> Answer {
             }
     };
     let found = state.pipelines.values().rev().filter(fits);
-    page_uncounted(&state.base, ask, found.map(|pipeline| state.pipeline_row(pipeline)).collect())
+    page_uncounted(&state.base, ask, found.collect(), |pipeline| state.pipeline_row(pipeline))
 }
 
 fn of_pipeline(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Outcome {
@@ -102,7 +102,7 @@ fn jobs(state: &State, ask: &Ask, ids: &[u64], kind: JobKind) -> Outcome {
         job.kind == kind && (retried_too || !job.retried) && (scopes.is_empty() || scopes.contains(&job.status))
     };
     let found = ids.iter().rev().filter_map(|id| state.jobs.get(id)).filter(fits);
-    Ok(page_uncounted(&state.base, ask, found.map(|job| state.job_body(job)).collect()))
+    Ok(page_uncounted(&state.base, ask, found.collect(), |job| state.job_body(job)))
 }
 
 fn of_job(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Outcome {
@@ -124,7 +124,7 @@ fn of_job(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Outcome {
             if !state.is_playable(id) {
                 return Err(Answer::message(400, "400 Bad request - Unplayable Job"));
             }
-            let new = state.play_job(id, ask.user, variables(&ask.json, "job_variables_attributes"));
+            let new = state.play_job(id, ask.user, variables(ask, "job_variables_attributes"));
             Ok(Answer::ok(state.job_body(state.job(new))))
         }
         ("POST", ["cancel"]) if kind == JobKind::Build => {
@@ -136,11 +136,23 @@ fn of_job(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Outcome {
     }
 }
 
-/// `[{"key": …, "value": …}]` in a JSON body.
-fn variables(json: &Value, key: &str) -> Vec<(String, String)> {
+/// `[{"key": …, "value": …}]` in a JSON body, or `name[][key]=…&name[][value]=…` in a form.
+fn variables(ask: &Ask, name: &str) -> Vec<(String, String)> {
     let text = |item: &Value, key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
-    let items = json.get(key).and_then(Value::as_array).into_iter().flatten();
-    items.filter_map(|item| Some((text(item, "key")?, text(item, "value")?))).collect()
+    let items = ask.json.get(name).and_then(Value::as_array).into_iter().flatten();
+    let mut found: Vec<(String, String)> =
+        items.filter_map(|item| Some((text(item, "key")?, text(item, "value")?))).collect();
+    let (key, value) = (format!("{name}[][key]"), format!("{name}[][value]"));
+    for (field, text) in &ask.params {
+        if *field == key {
+            found.push((text.clone(), String::new()));
+        } else if *field == value
+            && let Some((_, last)) = found.last_mut()
+        {
+            last.clone_from(text);
+        }
+    }
+    found
 }
 
 /// `POST /projects/:id/pipeline`: a new pipeline of a branch.
@@ -157,7 +169,7 @@ fn run(state: &mut State, ask: &Ask, project: u64) -> Outcome {
     let new =
         NewPipeline { sha, source: "api".to_owned(), git_ref: branch, jobs: home.ci.clone(), ..NewPipeline::default() };
     let id = state.create_pipeline(project, new, ask.user);
-    let given = variables(&ask.json, "variables");
+    let given = variables(ask, "variables");
     for job in state.pipeline(id).jobs.clone() {
         state.job_mut(job).variables.clone_from(&given);
     }

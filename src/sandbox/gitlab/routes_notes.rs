@@ -37,8 +37,7 @@ pub(super) fn serve(state: &mut State, ask: &Ask, (project, on): (u64, On), tail
         }
         ("GET", [id, "award_emoji"]) => {
             let note = find(state, ask, (project, on), id)?;
-            let bodies = note.awards.iter().map(|award| state.award_body(note, award)).collect();
-            Ok(page(&state.base, ask, bodies))
+            Ok(page(&state.base, ask, note.awards.iter().collect(), |award| state.award_body(note, award)))
         }
         ("POST", [id, "award_emoji"]) => award(state, ask, (project, on), id),
         ("DELETE", [id, "award_emoji", award]) => {
@@ -74,7 +73,7 @@ fn list(state: &State, ask: &Ask, project: u64, on: On) -> Answer {
     if ask.some("sort") != Some("asc") {
         notes.reverse();
     }
-    page(&state.base, ask, notes.into_iter().map(|note| state.note_body(note)).collect())
+    page(&state.base, ask, notes, |note| state.note_body(note))
 }
 
 fn find<'a>(state: &'a State, ask: &Ask, (project, on): (u64, On), id: &str) -> Result<&'a Note, Answer> {
@@ -84,7 +83,7 @@ fn find<'a>(state: &'a State, ask: &Ask, (project, on): (u64, On), id: &str) -> 
     shown.ok_or_else(Answer::no_row)
 }
 
-fn body_of<'a>(ask: &'a Ask) -> Result<&'a str, Answer> {
+fn body_of(ask: &Ask) -> Result<&str, Answer> {
     let body = ask.text("body").ok_or_else(|| Answer::error(400, "body is missing"))?;
     if body.trim().is_empty() {
         return Err(Answer::message(400, "400 Bad request - Note {:note=>[\"can't be blank\"]}"));
@@ -110,6 +109,16 @@ fn create(state: &mut State, ask: &Ask, project: u64, on: On) -> Outcome {
         }
         None => Ok(Answer::json(202, json!({"commands_changes": {}, "summary": lines}))),
     }
+}
+
+/// `POST …/discussions/:discussion_id/notes`: a reply in the thread.
+pub(super) fn reply(state: &mut State, ask: &Ask, (project, on): (u64, On), thread: &str) -> Outcome {
+    let body = body_of(ask)?.to_owned();
+    let first = state.notes_on(project, on).find(|note| note.discussion == thread).map(|note| note.id);
+    let first = first.ok_or_else(|| Answer::not_found("Discussion"))?;
+    let made = state.write_note(project, on, ask.user, NewNote { body, kind: NoteKind::ReplyTo(first) });
+    let note = made.and_then(|id| state.notes.get(&id)).ok_or_else(Answer::no_row)?;
+    Ok(Answer::created(state.note_body(note)))
 }
 
 fn edit(state: &mut State, ask: &Ask, place: (u64, On), id: &str) -> Outcome {

@@ -23,22 +23,26 @@ pub(super) fn number(text: &str, what: &str) -> Result<u64, Answer> {
 pub(super) fn serve(state: &mut State, ask: &Ask, project: u64, rest: &[&str]) -> Outcome {
     match (ask.method.as_str(), rest) {
         ("GET", []) => Ok(Answer::ok(state.project_body(state.project(project)))),
-        ("GET", ["members", "all", user] | ["members", user]) => member(state, project, number(user, "user_id")?),
         ("GET", ["members", "all"] | ["members"]) => {
             let members = &state.project(project).members;
-            let bodies = members.iter().map(|(user, member)| state.member_body(*user, member)).collect();
-            Ok(page(&state.base, ask, bodies))
+            let members = members.iter().collect();
+            Ok(page(&state.base, ask, members, |(user, member)| state.member_body(*user, member)))
         }
+        ("GET", ["members", "all", user] | ["members", user]) => member(state, project, number(user, "user_id")?),
         ("GET" | "HEAD", ["repository", "files", path, "raw"]) => raw_file(state, ask, project, path),
         ("GET" | "HEAD", ["repository", "files", path]) => file(state, ask, project, path),
         ("GET", ["repository", "commits", sha, "statuses"]) => statuses::list(state, ask, project, sha),
         ("GET", ["repository", "commits", sha]) => commit(state, project, sha),
         ("GET", ["repository", "branches", branch]) => one_branch(state, project, branch),
         ("POST", ["statuses", sha]) => statuses::post(state, ask, project, sha),
-        (_, ["merge_requests", "approvals"]) => Err(Answer::no_route()),
+
         (_, ["merge_requests", iid, "notes", tail @ ..]) => {
             let on = On::MergeRequest(known_change(state, project, iid)?);
             routes_notes::serve(state, ask, (project, on), tail)
+        }
+        ("POST", ["merge_requests", iid, "discussions", thread, "notes"]) => {
+            let on = On::MergeRequest(known_change(state, project, iid)?);
+            routes_notes::reply(state, ask, (project, on), thread)
         }
         (_, ["merge_requests", tail @ ..]) => routes_change::serve(state, ask, project, tail),
         (_, ["issues", iid, "notes", tail @ ..]) => {
@@ -155,8 +159,8 @@ fn issues(state: &mut State, ask: &Ask, project: u64, tail: &[&str]) -> Outcome 
                 let text = format!("{}\n{}", issue.title, issue.description).to_lowercase();
                 labelled && opened && search.as_ref().is_none_or(|search| text.contains(search.as_str()))
             };
-            let bodies = home.issues.values().rev().filter(fits).map(|issue| state.issue_body(home, issue)).collect();
-            Ok(page(&state.base, ask, bodies))
+            let found = home.issues.values().rev().filter(fits).collect();
+            Ok(page(&state.base, ask, found, |issue| state.issue_body(home, issue)))
         }
         ("GET", [iid]) => {
             let home = state.project(project);
@@ -201,10 +205,7 @@ fn hooks(state: &mut State, ask: &Ask, project: u64, tail: &[&str]) -> Outcome {
     need(state, ask, project, MAINTAINER)?;
     let now = state.now_ms;
     match (ask.method.as_str(), tail) {
-        ("GET", []) => {
-            let bodies = state.hooks.iter().map(|hook| hook.body(project, now)).collect();
-            Ok(page(&state.base, ask, bodies))
-        }
+        ("GET", []) => Ok(page(&state.base, ask, state.hooks.iter().collect(), |hook| hook.body(project, now))),
         ("POST", []) => {
             let url = ask.some("url").ok_or_else(|| Answer::error(400, "url is missing"))?.to_owned();
             let own = |key: &str| ask.some(key).map(str::to_owned);

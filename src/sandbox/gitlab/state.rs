@@ -190,6 +190,8 @@ pub(super) struct Pipeline {
     pub status: &'static str,
     /// Jobs, bridges and statuses, oldest first.
     pub jobs: Vec<u64>,
+    /// The newest of them by name.
+    pub newest: BTreeMap<String, u64>,
     /// The bridge that triggered it.
     pub bridge: Option<u64>,
     /// Too old to be retried.
@@ -219,6 +221,8 @@ pub(super) struct Job {
     pub status: &'static str,
     pub failure_reason: Option<String>,
     pub retried: bool,
+    /// How many of its name came before it.
+    pub retries: u32,
     pub user: u64,
     pub log: String,
     /// A runner took it.
@@ -272,6 +276,8 @@ pub(super) struct State {
     pub locked_posts: u32,
     pub throttle: Throttle,
     pub hooks: Vec<Hook>,
+    /// Silent mode: what happens reaches no hook.
+    pub silent: bool,
     pub queue: VecDeque<Event>,
     pub sent: Vec<Sent>,
     pub wake: Arc<tokio::sync::Notify>,
@@ -297,6 +303,7 @@ impl State {
             locked_posts: 0,
             throttle: Throttle { limit: 600_000, observed: 0, reset_ms: 0 },
             hooks: Vec::new(),
+            silent: false,
             queue: VecDeque::new(),
             sent: Vec::new(),
             wake: Arc::default(),
@@ -372,7 +379,7 @@ impl State {
 
     /// The newest job of that name.
     pub fn latest_named(&self, pipeline: u64, name: &str) -> Option<u64> {
-        self.latest(pipeline).filter(|job| job.new.name == name).map(|job| job.id).last()
+        self.pipeline(pipeline).newest.get(name).copied()
     }
 
     /// What a person may do in a project: the level of an active membership, else 0.

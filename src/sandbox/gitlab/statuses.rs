@@ -69,8 +69,8 @@ pub(super) fn list(state: &State, ask: &Ask, project: u64, sha: &str) -> Outcome
             && ask.some("name").is_none_or(|wanted| job.new.name == wanted)
             && ask.number("pipeline_id").is_none_or(|wanted| job.pipeline == wanted)
     };
-    let bodies = state.jobs.values().filter(fits).map(|job| state.status_body(job)).collect();
-    Ok(page(&state.base, ask, bodies))
+    let found = state.jobs.values().filter(fits).collect();
+    Ok(page(&state.base, ask, found, |job| state.status_body(job)))
 }
 
 /// The event of the state machine that leads to a state, and the states from which it may be taken.
