@@ -4,6 +4,7 @@
 //! import each other. What two of them share about logs as text stands in [`log_text`].
 
 pub mod exec;
+pub mod github_actions;
 pub mod gitlab_ci;
 pub mod http;
 pub mod log_text;
