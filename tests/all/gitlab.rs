@@ -11,8 +11,8 @@ use retest_bot::domain::{
 };
 use retest_bot::forge::gitlab::{GitLabConfig, GitLabForge, SigningKey};
 use retest_bot::ports::{
-    CallError, Decoded, DispatchError, DispatchOrder, Forge, Found, JobOrder, ManualClock, Reaction, ReportPost, Runner,
-    Secrets, Started, StatusPost, StatusState, WebhookRequest,
+    CallError, Decoded, DispatchError, DispatchOrder, Forge, Found, JobOrder, ManualClock, Reaction, ReportPost,
+    Runner, Secrets, Started, StatusPost, StatusState, WebhookRequest,
 };
 use retest_bot::runner::gitlab_ci::GitLabCi;
 use retest_bot::sandbox::gitlab::{
@@ -237,10 +237,7 @@ async fn a_manual_job_is_played_the_first_time_and_found_again() {
     let handle = house.retry(&job).await;
     assert_eq!(house.observe(&handle).await.state, JobState::Pending);
     assert!(matches!(house.runner.find(&order).await, Ok(Found::Sent(_))));
-    let by_name = DispatchOrder {
-        jobs: vec![JobOrder { source_run: None, ..order.jobs[0].clone() }],
-        ..order
-    };
+    let by_name = DispatchOrder { jobs: vec![JobOrder { source_run: None, ..order.jobs[0].clone() }], ..order };
     assert!(house.runner.dispatch(&by_name).await.is_ok(), "its pipeline and name are enough");
     house.sandbox.finish_job(pipeline, "ship", "success", None);
     assert_eq!(house.observe(&handle).await.state, JobState::Passed);
@@ -254,7 +251,8 @@ async fn a_job_that_cannot_be_retried_is_refused_with_the_reason() {
     house.sandbox.start_job(pipeline, "busy");
     house.sandbox.finish_job(pipeline, "old", "failed", None);
     let (old, busy, gone) = (house.job("old").await, house.job("busy").await, house.job("gone").await);
-    let refused = async |job: &JobObservation| user_text(house.runner.dispatch(&house.order(job)).await.expect_err("no"));
+    let refused =
+        async |job: &JobObservation| user_text(house.runner.dispatch(&house.order(job)).await.expect_err("no"));
     let text = refused(&gone).await;
     assert!(text.contains("inputs have expired"), "{text}");
     assert_eq!(house.retries(), 0, "what no retry can mend is not tried");
@@ -404,10 +402,8 @@ async fn more_than_a_page_of_jobs_is_listed() {
 #[tokio::test]
 async fn needs_are_those_of_graphql_and_a_listing_does_without() {
     let house = house().await;
-    let needing = |name: &str, needs: &[&str]| NewJob {
-        needs: needs.iter().map(|n| (*n).to_owned()).collect(),
-        ..plain(name)
-    };
+    let needing =
+        |name: &str, needs: &[&str]| NewJob { needs: needs.iter().map(|n| (*n).to_owned()).collect(), ..plain(name) };
     let optional = NewJob { allow_failure: true, stage: "build".into(), ..plain("docs") };
     let build = NewJob { stage: "build".into(), ..plain("build") };
     house.pipeline(vec![build, optional, needing("lava-x86", &["build", "docs"]), plain("unit")]);
