@@ -1,6 +1,8 @@
 //! All integration tests of the program, in one binary.
 
 mod exec;
+mod gitlab;
+mod gitlab_client;
 mod http_runner;
 mod prism;
 mod story;
