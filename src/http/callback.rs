@@ -20,7 +20,8 @@ pub(super) async fn receive(
         Err(refused) => return refused,
     };
     let key = DispatchKey::new(key);
-    let token = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).and_then(|v| v.strip_prefix("Bearer "));
+    let token =
+        headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).and_then(|v| v.strip_prefix("Bearer "));
     let (Some(entry), Some(token)) = (http.world.runner(&RunnerName::new(runner)), token) else { return refuse() };
     let seen = match entry.runner.callback(&key, token, &body) {
         Ok(seen) => seen,

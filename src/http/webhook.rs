@@ -29,7 +29,10 @@ pub(super) async fn receive(
 ) -> Response {
     let name = ForgeName::new(name);
     let Some(forge) = http.world.forges.get(&name) else {
-        return (StatusCode::NOT_FOUND, "no forge of that name is configured; see the webhook URLs that `retest-bot check` prints\n")
+        return (
+            StatusCode::NOT_FOUND,
+            "no forge of that name is configured; see the webhook URLs that `retest-bot check` prints\n",
+        )
             .into_response();
     };
     let now = http.world.now();
@@ -55,7 +58,10 @@ pub(super) async fn receive(
         }
         Decoded::Malformed(what) => {
             tracing::warn!(forge = %name, %what, "an authentic delivery is not in the form that the forge documents");
-            ("malformed", (StatusCode::ACCEPTED, "accepted, but not in the documented form; see the log\n").into_response())
+            (
+                "malformed",
+                (StatusCode::ACCEPTED, "accepted, but not in the documented form; see the log\n").into_response(),
+            )
         }
         Decoded::Wanted(wanted) => {
             let id = wanted.id.clone();

@@ -1,5 +1,6 @@
 //! All integration tests of the program, in one binary.
 
 mod exec;
+mod github;
 mod http_runner;
 mod prism;
