@@ -1,12 +1,7 @@
-//! The `retest-bot` program.
+//! The `retest-bot` program: arguments in, exit code out.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["exec-supervise", dir] => retest_bot::runner::exec::supervise(Path::new(dir)),
-        _ => ExitCode::FAILURE,
-    }
+    retest_bot::cli::run()
 }

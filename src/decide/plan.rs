@@ -40,6 +40,8 @@ pub struct JobView {
     pub retries: u32,
     /// The platform that its runner declares for it.
     pub platform: Option<String>,
+    /// Fields of it that a person may change.
+    pub overrides: Vec<String>,
 }
 
 /// What the planner must know of a runner.
@@ -53,8 +55,6 @@ pub struct RunnerFacts {
     pub out_of_reach_for_forks: bool,
     /// Retries of one job on one head at most.
     pub attempts_max: u32,
-    /// Fields that may be changed.
-    pub overrides: Vec<String>,
     /// Jobs depending on a restarted one run along.
     pub runs_dependents: bool,
 }
@@ -212,8 +212,8 @@ fn judge(
         );
         return Err((Reason::AttemptsUsed, text));
     }
-    if let Some(key) = wish.overrides.keys().find(|key| !runner.overrides.contains(key)) {
-        let allowed: Vec<String> = runner.overrides.iter().map(|k| code(k)).collect();
+    if let Some(key) = wish.overrides.keys().find(|key| !view.overrides.contains(key)) {
+        let allowed: Vec<String> = view.overrides.iter().map(|k| code(k)).collect();
         let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
         return Err((Reason::OverrideRefused, format!("{} may not be changed here; allowed: {allowed}", code(key))));
     }
@@ -381,7 +381,7 @@ pub(super) mod tests {
         };
         let job = Job { newest, runner: Some("ci".into()), required: false, runs: 1 };
         let standalone = Standalone::of(&job, None, &HashMap::new());
-        JobView { job, standalone, open: None, retries: 0, platform: None }
+        JobView { job, standalone, open: None, retries: 0, platform: None, overrides: vec![] }
     }
 
     fn snapshot(jobs: Vec<JobView>) -> Snapshot {
@@ -390,7 +390,6 @@ pub(super) mod tests {
             starts_fresh: false,
             out_of_reach_for_forks: false,
             attempts_max: 3,
-            overrides: vec![],
             runs_dependents: true,
         };
         let runners = BTreeMap::from([(RunnerName::from("ci"), facts)]);

@@ -20,4 +20,4 @@ mod world;
 pub use driver::{Driver, run_until_idle};
 pub use metrics::Metrics;
 pub use points::{Point, StopAt};
-pub use world::{EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};
+pub use world::{Declared, Declares, EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};

@@ -114,9 +114,9 @@ impl World {
             return;
         }
         for entry in self.runners.iter().filter(|e| e.serves(repo)) {
-            for name in entry.runner.declared_jobs(repo) {
-                if !jobs.iter().any(|j| j.newest.name == name) {
-                    jobs.push(missing(name, Some(entry.runner.name().clone())));
+            for name in entry.declared_jobs().filter(|_| entry.runner.abilities().starts_fresh) {
+                if !jobs.iter().any(|j| j.newest.name == *name) {
+                    jobs.push(missing(name.clone(), Some(entry.runner.name().clone())));
                 }
             }
         }
@@ -148,7 +148,7 @@ impl World {
             },
         };
         for job in jobs.iter_mut() {
-            let declared = self.runner_for(repo, &job.newest).and_then(|e| e.runner.declared(repo, &job.newest.name));
+            let declared = self.runner_for(repo, &job.newest).and_then(|e| e.declared(&job.newest.name));
             let told = names.iter().any(|n| n == job.newest.name.as_str());
             job.required = told || declared.is_some_and(|d| d.required) || (names.is_empty() && native_required(job));
         }
@@ -177,9 +177,12 @@ impl World {
         }
         let known: Vec<Job> = jobs.iter().cloned().chain(others).collect();
         let by_name = states(&known);
-        let view = |job: Job| {
+        let view = |mut job: Job| {
             let entry = job.runner.as_ref().and_then(|name| self.runner(name));
-            let declared = entry.and_then(|e| e.runner.declared(repo, &job.newest.name)).unwrap_or_default();
+            let declared = entry.and_then(|e| e.declared(&job.newest.name)).cloned().unwrap_or_default();
+            if !declared.needs.is_empty() {
+                job.newest.needs = Some(declared.needs);
+            }
             let mine = || retries.iter().filter(|r| r.job == job.newest.name && r.scope == job.newest.scope);
             let open = mine()
                 .find(|r| r.state.is_open())
@@ -189,6 +192,7 @@ impl World {
                 open,
                 retries: u32::try_from(mine().count()).unwrap_or(u32::MAX),
                 platform: declared.platform,
+                overrides: entry.map(|e| e.runner.allowed_overrides(&job.newest.name)).unwrap_or_default(),
                 job,
             }
         };
@@ -228,7 +232,6 @@ fn facts(entry: &super::world::RunnerEntry) -> RunnerFacts {
         starts_fresh: abilities.starts_fresh,
         out_of_reach_for_forks: abilities.out_of_reach_for_forks,
         attempts_max: entry.attempts_max,
-        overrides: Vec::new(),
         runs_dependents: abilities.runs_dependents,
     }
 }

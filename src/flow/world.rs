@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use globset::GlobSet;
+use globset::{GlobMatcher, GlobSet};
 use retest_commands::Grammar;
 use thiserror::Error;
 use tokio::sync::Notify;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::metrics::Metrics;
 use super::points::{Point, StopAt, Stopped};
 use crate::decide::{Limits, Posts, Rights};
-use crate::domain::{Actor, ForgeName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp};
+use crate::domain::{Actor, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp};
 use crate::ports::{CallError, Clock, Forge, Runner, RunnerKind};
 use crate::store::{Store, StoreError};
 
@@ -72,6 +72,28 @@ pub struct Rules {
     pub catch_up_every: Duration,
 }
 
+/// What an operator declared about a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// Whether it stands alone; none when not said.
+    pub standalone: Option<bool>,
+    /// The jobs it needs.
+    pub needs: Vec<JobName>,
+    /// Whether the change cannot be merged without it.
+    pub required: bool,
+    /// The platform it runs on.
+    pub platform: Option<String>,
+}
+
+/// Which jobs a declaration is about.
+#[derive(Clone, Debug)]
+pub enum Declares {
+    /// The job of this name.
+    Job(JobName),
+    /// The jobs whose names match.
+    Pattern(GlobMatcher),
+}
+
 /// A configured runner with its limits.
 #[derive(Clone)]
 pub struct RunnerEntry {
@@ -89,6 +111,8 @@ pub struct RunnerEntry {
     pub poll_min: Duration,
     /// Longest time between two looks at a run.
     pub poll_max: Duration,
+    /// What the operator declared about jobs; the first that fits counts.
+    pub jobs: Vec<(Declares, Declared)>,
 }
 
 impl fmt::Debug for RunnerEntry {
@@ -102,6 +126,23 @@ impl RunnerEntry {
     pub fn serves(&self, repo: &Repo) -> bool {
         self.forge.as_ref().is_none_or(|f| *f == repo.key.forge)
             && self.repositories.as_ref().is_none_or(|globs| globs.is_match(&repo.full_name))
+    }
+
+    /// What was declared about a job; none when the job is not among this runner's declared ones.
+    pub fn declared(&self, job: &JobName) -> Option<&Declared> {
+        let fits = |declares: &Declares| match declares {
+            Declares::Job(name) => name == job,
+            Declares::Pattern(glob) => glob.is_match(job.as_str()),
+        };
+        self.jobs.iter().find(|(declares, _)| fits(declares)).map(|(_, declared)| declared)
+    }
+
+    /// The jobs that were declared by name.
+    pub fn declared_jobs(&self) -> impl Iterator<Item = &JobName> {
+        self.jobs.iter().filter_map(|(declares, _)| match declares {
+            Declares::Job(name) => Some(name),
+            Declares::Pattern(_) => None,
+        })
     }
 }
 
@@ -210,7 +251,7 @@ impl World {
         };
         self.runners.iter().filter(|entry| entry.serves(repo)).find(|entry| match native {
             Some(kind) => entry.runner.kind() == kind,
-            None => entry.runner.declared(repo, &seen.name).is_some(),
+            None => entry.runner.abilities().starts_fresh && entry.declared(&seen.name).is_some(),
         })
     }
 

@@ -3,3 +3,4 @@
 //! A forge never imports a runner or another forge; what two of them share lives in `api/` or `ports/`.
 
 pub mod github;
+pub mod gitlab;

@@ -77,19 +77,6 @@ pub struct Abilities {
     pub tails_log: bool,
 }
 
-/// What an operator declared about a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Declared {
-    /// Whether it stands alone; none when not said.
-    pub standalone: Option<bool>,
-    /// The jobs it needs.
-    pub needs: Vec<JobName>,
-    /// Whether the change cannot be merged without it.
-    pub required: bool,
-    /// The platform it runs on.
-    pub platform: Option<String>,
-}
-
 /// One job to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobOrder {
@@ -212,16 +199,6 @@ pub trait Runner: Send + Sync {
     /// # Errors
     /// As every call.
     async fn log_tail(&self, repo: &Repo, handle: &RunHandle, bytes_max: usize) -> Result<LogTail, CallError>;
-
-    /// The jobs that this runner can start on a revision of the repository although nobody reported them yet.
-    fn declared_jobs(&self, _repo: &Repo) -> Vec<JobName> {
-        Vec::new()
-    }
-
-    /// What the operator declared about a job, or a job pattern, of this runner; none when the job is not this runner's.
-    fn declared(&self, repo: &Repo, job: &JobName) -> Option<Declared> {
-        self.declared_jobs(repo).contains(job).then(Declared::default)
-    }
 
     /// Fields of a job that a person may change.
     fn allowed_overrides(&self, _job: &JobName) -> Vec<String> {

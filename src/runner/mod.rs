@@ -5,5 +5,6 @@
 
 pub mod exec;
 pub mod github_actions;
+pub mod gitlab_ci;
 pub mod http;
 pub mod log_text;

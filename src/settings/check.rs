@@ -236,6 +236,11 @@ impl RepositoryGlobs {
         self.set.is_match(full_name)
     }
 
+    /// The globs, compiled.
+    pub fn glob_set(&self) -> &GlobSet {
+        &self.set
+    }
+
     /// The globs as written.
     pub fn patterns(&self) -> &[String] {
         &self.patterns

@@ -32,12 +32,12 @@ pub use forge::{Forge, ForgeDetails, Github, GithubAuth, Gitlab};
 pub use general::{Alias, COMMANDS, Commands, Limits, Log, Metrics, Report, Rights, Server, Status, Store};
 pub use runner::{Runner, RunnerDetails};
 pub use runner_exec::{Exec, ExecCommand};
-pub use runner_http::{Cancel, Find, Http, HttpToken, Poll, Start};
+pub use runner_http::{Body, Cancel, Find, Http, HttpToken, Poll, Start};
 pub use runner_job::{Job, JobSelector};
 pub use schema::json_schema;
 pub use secret::{SIGNING_KEY_BYTES, Secret, Secrets, SigningKey, SystemSecrets, WEBHOOK_SECRET_BYTES_MIN};
-pub use template::{CALLBACK_NAMES, FILTERS, ID_NAME, ORDER_NAMES, Template, UrlTemplate};
-pub use words::{Edited, ForgeKind, LogFormat, Method, Role, RunState, RunnerModule};
+pub use template::{CALLBACK_NAMES, LOG_NAMES, ORDER_NAMES, RUN_NAMES, Template, UrlTemplate};
+pub use words::{BodyFormat, Edited, ForgeKind, LogFormat, Method, Role, RunState, RunnerModule};
 
 use check::Check;
 use std::path::Path;

@@ -3,10 +3,10 @@
 //! Refused: templates and empty programs in an argument vector, since values reach a process through its environment only.
 //! Read next: `runner_job.rs` for what an exec job shares with all others.
 
-use super::check::{Check, DAY};
+use super::check::{Check, DAY, MINUTE};
 use super::raw;
 use super::runner_job;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ pub struct Exec {
     pub directory: PathBuf,
     /// Processes at once.
     pub processes_max: usize,
+    /// Time a run that is ended has to end by itself before it is killed.
+    pub grace: Duration,
     /// One per job, in the order of the file.
     pub commands: Vec<ExecCommand>,
 }
@@ -34,8 +36,10 @@ pub struct ExecCommand {
     pub time_limit: Duration,
     /// Variables added to its environment.
     pub environment: BTreeMap<String, String>,
-    /// Bytes of its log that are kept.
+    /// Bytes of its log that are kept, at least 4,096.
     pub log_bytes_max: u64,
+    /// Exit codes that mean "could not judge" instead of "failed"; 0 is not among them.
+    pub infrastructure_codes: Vec<i32>,
 }
 
 impl Exec {
@@ -55,9 +59,11 @@ pub(super) fn exec(check: &mut Check<'_>, path: &str, raw: &raw::Runner) -> Opti
     }
     let processes_max = raw.processes_max.unwrap_or(raw::PROCESSES_MAX);
     let processes_max = check.whole(&format!("{path}.processes_max"), processes_max, 1..=1000);
+    let grace = raw.grace.as_deref().unwrap_or(raw::GRACE);
+    let grace = check.duration(&format!("{path}.grace"), grace, Duration::ZERO..=10 * MINUTE);
     let commands = raw.job.iter().enumerate();
     let commands = commands.filter_map(|(i, job)| command(check, &format!("{path}.job[{i}]"), job)).collect();
-    Some(Exec { directory: directory.map(PathBuf::from)?, processes_max, commands })
+    Some(Exec { directory: directory.map(PathBuf::from)?, processes_max, grace: grace?, commands })
 }
 
 fn command(check: &mut Check<'_>, path: &str, raw: &raw::Job) -> Option<ExecCommand> {
@@ -71,13 +77,18 @@ fn command(check: &mut Check<'_>, path: &str, raw: &raw::Job) -> Option<ExecComm
     let environment = raw.environment.clone().unwrap_or_default();
     for (name, value) in &environment {
         let path = format!("{path}.environment.{name}");
-        runner_job::variable(check, &path, name);
+        runner_job::variable(check, &path, name, name);
         if value.contains('\0') {
             check.fault(&path, "has a NUL character in it", "no process can be given it");
         }
     }
     if raw.working_directory.as_ref().is_some_and(String::is_empty) {
         check.fault(&at("working_directory"), "is empty", "name a folder, or leave the key out");
+    }
+    override_variables(check, path, &raw.overrides);
+    let infrastructure_codes = raw.infrastructure_codes.clone().unwrap_or(raw::INFRASTRUCTURE_CODES.to_vec());
+    if infrastructure_codes.iter().any(|code| !(1..=255).contains(code)) {
+        check.fault(&at("infrastructure_codes"), "has a number that is no failing exit code", "choose from 1 to 255");
     }
     let log_bytes_max = raw.log_bytes_max.unwrap_or(raw::LOG_BYTES_MAX);
     Some(ExecCommand {
@@ -86,8 +97,30 @@ fn command(check: &mut Check<'_>, path: &str, raw: &raw::Job) -> Option<ExecComm
         working_directory: raw.working_directory.as_ref().map(PathBuf::from),
         time_limit: time_limit?,
         environment,
-        log_bytes_max: check.whole(&at("log_bytes_max"), log_bytes_max, 1024..=1024 * 1024 * 1024),
+        infrastructure_codes,
+        log_bytes_max: check.whole(&at("log_bytes_max"), log_bytes_max, 4096..=1024 * 1024 * 1024),
     })
+}
+
+/// Overrides reach a process as variables of the same name in capitals; none may decide which code runs.
+fn override_variables(check: &mut Check<'_>, path: &str, overrides: &[String]) {
+    /// Variables that decide which program or library runs.
+    const LOADERS: [&str; 8] = ["PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "PS4"];
+    /// Beginnings of such variables.
+    const LOADER_STARTS: [&str; 6] = ["LD_", "PYTHON", "PERL", "NODE_", "GIT_", "SSH_"];
+    let mut seen = BTreeSet::new();
+    for (i, key) in overrides.iter().enumerate() {
+        let path = format!("{path}.overrides[{i}]");
+        let variable = key.to_ascii_uppercase().replace('-', "_");
+        runner_job::variable(check, &path, key, &variable);
+        if LOADERS.contains(&variable.as_str()) || LOADER_STARTS.iter().any(|start| variable.starts_with(start)) {
+            let text = format!("`{key}` decides which code runs, and anybody who may comment could set it");
+            check.fault(&path, text, "pass a value of your own and check it in the job");
+        }
+        if !seen.insert(variable) {
+            check.fault(&path, format!("`{key}` sets the same variable as an earlier one"), "keep one of them");
+        }
+    }
 }
 
 fn argument_vector(check: &mut Check<'_>, path: &str, command: &[String]) {

@@ -7,8 +7,8 @@ use super::check::{Check, MINUTE};
 use super::raw;
 use super::runner::Surroundings;
 use super::secret::{Purpose, Secret};
-use super::template::{self, CALLBACK_NAMES, Scope, Template, UrlTemplate};
-use super::words::{Method, RunState};
+use super::template::{self, CALLBACK_NAMES, Place, Template, UrlTemplate};
+use super::words::{BodyFormat, Method, RunState};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use url::Url;
@@ -24,11 +24,11 @@ pub struct Http {
     pub find: Option<Find>,
     /// How to cancel a run.
     pub cancel: Option<Cancel>,
-    /// Whether the other system reports the end by itself.
-    pub callback: bool,
+    /// What the tokens of callbacks are made from; `None` when the other system does not call back.
+    pub callback: Option<Secret>,
     /// Secret sent with every request.
     pub token: Option<HttpToken>,
-    /// `HOST:PORT` that may be contacted, the hosts of all addresses above among them.
+    /// Hosts that may be contacted, with the port unless it is the scheme's own; those of all addresses above are among them.
     pub allowed_hosts: Vec<String>,
 }
 
@@ -50,10 +50,10 @@ pub struct Start {
     pub method: Method,
     /// Its address.
     pub url: UrlTemplate,
-    /// Further headers, by lower-case name.
+    /// Further headers, by lower-case name. Those without a value in them go with every request.
     pub headers: BTreeMap<String, Template>,
     /// Its body.
-    pub body: Option<Template>,
+    pub body: Option<Body>,
     /// JSON pointer to the run's id in the answer.
     pub id_pointer: Option<String>,
     /// JSON pointer to the run's page in the answer.
@@ -64,6 +64,24 @@ pub struct Start {
     pub timeout: Duration,
 }
 
+/// The body of a request, by how values are escaped in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// JSON.
+    Json(Template),
+    /// A form.
+    Form(Template),
+}
+
+impl Body {
+    /// The template, whatever it gives.
+    pub fn template(&self) -> &Template {
+        match self {
+            Self::Json(template) | Self::Form(template) => template,
+        }
+    }
+}
+
 /// How to look at a run.
 #[derive(Debug, Clone)]
 pub struct Poll {
@@ -71,10 +89,12 @@ pub struct Poll {
     pub url: UrlTemplate,
     /// JSON pointer to its state.
     pub state_pointer: String,
-    /// What each word of the other system means; at least one means an end. A word that is not here is an open run.
+    /// What each word of the other system means, besides our own words, which mean themselves.
     pub states: BTreeMap<String, RunState>,
     /// JSON pointer to its page.
     pub url_pointer: Option<String>,
+    /// JSON pointer to the reason why it failed.
+    pub cause_pointer: Option<String>,
     /// Address of its log.
     pub log_url: Option<UrlTemplate>,
 }
@@ -109,32 +129,32 @@ pub(super) fn http(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around:
         let text = "is missing, and so is `callback`: nobody would hear of the end of a run";
         check.fault(&at("poll"), text, "add [runner.poll] with `url` and `states`, or callback = true");
     }
-    let before = Scope { callback, started: false };
-    let after = Scope { callback, started: true };
+    let order = if callback { Place::OrderWithCallback } else { Place::Order };
     let hint = "write start = { url = \"https://ci.example/jobs/{{ job }}\" }";
     let start = check.needed(&at("start"), raw.start.as_ref(), hint);
-    let start = start.and_then(|raw| self::start(check, &at("start"), raw, before));
-    let poll = raw.poll.as_ref().and_then(|raw| poll(check, &at("poll"), raw, after));
-    let find = raw.find.as_ref().and_then(|raw| find(check, &at("find"), raw, before));
+    let start = start.and_then(|raw| self::start(check, &at("start"), raw, order));
+    let poll = raw.poll.as_ref().and_then(|raw| poll(check, &at("poll"), raw));
+    let find = raw.find.as_ref().and_then(|raw| find(check, &at("find"), raw, order));
     let cancel = raw.cancel.as_ref().and_then(|raw| {
-        let url = needed_url(check, &format!("{path}.cancel.url"), raw.url.as_ref(), after);
+        let url = needed_url(check, &format!("{path}.cancel.url"), raw.url.as_ref(), Place::Run);
         Some(Cancel { method: raw.method, url: url? })
     });
     let token = token(check, path, raw);
+    let callback = callback_secret(check, path, raw);
     let mut http = Http { start: start?, poll, find, cancel, callback, token, allowed_hosts: Vec::new() };
     check_names(check, path, &http);
     http.allowed_hosts = allowed_hosts(check, path, raw.allowed_hosts.as_deref(), &http);
     Some(http)
 }
 
-fn needed_url(check: &mut Check<'_>, path: &str, url: Option<&String>, scope: Scope) -> Option<UrlTemplate> {
+fn needed_url(check: &mut Check<'_>, path: &str, url: Option<&String>, place: Place) -> Option<UrlTemplate> {
     let url = check.needed(path, url, "write it like `https://ci.example/jobs/{{ job }}`")?;
-    check.url_template(path, url, scope)
+    check.url_template(path, url, place)
 }
 
-fn start(check: &mut Check<'_>, path: &str, raw: &raw::Start, scope: Scope) -> Option<Start> {
+fn start(check: &mut Check<'_>, path: &str, raw: &raw::Start, place: Place) -> Option<Start> {
     let at = |key: &str| format!("{path}.{key}");
-    let url = needed_url(check, &at("url"), raw.url.as_ref(), scope);
+    let url = needed_url(check, &at("url"), raw.url.as_ref(), place);
     let mut headers = BTreeMap::new();
     for (name, value) in &raw.headers {
         let path = super::wording::join(&at("headers"), name);
@@ -142,7 +162,7 @@ fn start(check: &mut Check<'_>, path: &str, raw: &raw::Start, scope: Scope) -> O
         if value.contains(['\r', '\n', '\0']) {
             check.fault(&path, "has a line break in it", "a header is one line");
         }
-        if let Some(template) = check.template(&path, value, scope) {
+        if let Some(template) = check.template(&path, value, place) {
             headers.insert(name.to_ascii_lowercase(), template);
         }
     }
@@ -158,7 +178,10 @@ fn start(check: &mut Check<'_>, path: &str, raw: &raw::Start, scope: Scope) -> O
         }
     }
     let timeout = check.duration(&at("timeout"), &raw.timeout, Duration::from_millis(100)..=5 * MINUTE);
-    let body = raw.body.as_ref().and_then(|body| check.template(&at("body"), body, scope));
+    let body = raw.body.as_ref().and_then(|body| match raw.body_format {
+        BodyFormat::Json => check.json_template(&at("body"), body, place).map(Body::Json),
+        BodyFormat::Form => check.template(&at("body"), body, place).map(Body::Form),
+    });
     Some(Start {
         method: raw.method,
         url: url?,
@@ -171,30 +194,28 @@ fn start(check: &mut Check<'_>, path: &str, raw: &raw::Start, scope: Scope) -> O
     })
 }
 
-fn poll(check: &mut Check<'_>, path: &str, raw: &raw::Poll, scope: Scope) -> Option<Poll> {
+fn poll(check: &mut Check<'_>, path: &str, raw: &raw::Poll) -> Option<Poll> {
     let at = |key: &str| format!("{path}.{key}");
-    let url = needed_url(check, &at("url"), raw.url.as_ref(), scope);
-    let log_url = raw.log_url.as_ref().and_then(|url| check.url_template(&at("log_url"), url, scope));
+    let url = needed_url(check, &at("url"), raw.url.as_ref(), Place::Run);
+    let log_url = raw.log_url.as_ref().and_then(|url| check.url_template(&at("log_url"), url, Place::Log));
     pointer(check, &at("state_pointer"), &raw.state_pointer);
-    if let Some(value) = &raw.url_pointer {
-        pointer(check, &at("url_pointer"), value);
-    }
-    let hint = "write states = { success = \"passed\", failure = \"failed\" } with the words of that system";
-    let states = check.needed(&at("states"), raw.states.as_ref(), hint)?;
-    if !states.values().any(|state| state.is_final()) {
-        check.fault(&at("states"), "has no word for an end, so no run could ever end", hint);
+    for (key, value) in [("url_pointer", &raw.url_pointer), ("cause_pointer", &raw.cause_pointer)] {
+        if let Some(value) = value {
+            pointer(check, &at(key), value);
+        }
     }
     Some(Poll {
         url: url?,
         state_pointer: raw.state_pointer.clone(),
-        states: states.clone(),
+        states: raw.states.clone(),
         url_pointer: raw.url_pointer.clone(),
+        cause_pointer: raw.cause_pointer.clone(),
         log_url,
     })
 }
 
-fn find(check: &mut Check<'_>, path: &str, raw: &raw::Find, scope: Scope) -> Option<Find> {
-    let url = needed_url(check, &format!("{path}.url"), raw.url.as_ref(), scope);
+fn find(check: &mut Check<'_>, path: &str, raw: &raw::Find, place: Place) -> Option<Find> {
+    let url = needed_url(check, &format!("{path}.url"), raw.url.as_ref(), place);
     if let Some(url) = &url
         && !uses(&url.template, "key")
     {
@@ -225,22 +246,43 @@ fn token(check: &mut Check<'_>, path: &str, raw: &raw::Runner) -> Option<HttpTok
     Some(HttpToken { secret, header, scheme })
 }
 
+/// The secret of callbacks, given exactly when there are callbacks.
+fn callback_secret(check: &mut Check<'_>, path: &str, raw: &raw::Runner) -> Option<Secret> {
+    let path = format!("{path}.callback_secret");
+    match (raw.callback, &raw.callback_secret) {
+        (Some(true), secret) => {
+            let hint = "write callback_secret = { env = \"NAME\" } and keep it: open runs need the same one";
+            let secret = check.needed(&path, secret.as_ref(), hint)?;
+            check.secret(&path, secret, Purpose::Webhook)
+        }
+        (Some(false) | None, Some(_)) => {
+            check.fault(&path, "is given, but nothing is called back", "write `callback = true`, or take it out");
+            None
+        }
+        (Some(false) | None, None) => None,
+    }
+}
+
 /// Names that only make sense together: an id that is used must be known, a callback must be announced.
 fn check_names(check: &mut Check<'_>, path: &str, http: &Http) {
+    let start = &http.start;
     let later = [
         ("poll.url", http.poll.as_ref().map(|poll| &poll.url)),
         ("poll.log_url", http.poll.as_ref().and_then(|poll| poll.log_url.as_ref())),
         ("cancel.url", http.cancel.as_ref().map(|cancel| &cancel.url)),
     ];
     for (key, url) in later {
-        if http.start.id_pointer.is_none() && url.is_some_and(|url| uses(&url.template, template::ID_NAME)) {
+        if start.id_pointer.is_none() && url.is_some_and(|url| uses(&url.template, "id")) {
             let hint = "write start.id_pointer = \"/id\", or use `{{ key }}`";
             check.fault(&format!("{path}.{key}"), "uses `id`, but `start.id_pointer` is missing", hint);
         }
     }
-    let start = &http.start;
-    let mut told = start.headers.values().chain(start.body.as_ref()).chain([&start.url.template]);
-    if http.callback && !told.any(|template| CALLBACK_NAMES.iter().any(|name| uses(template, name))) {
+    if http.find.is_some() && start.id_pointer.is_none() {
+        let text = "needs `start.id_pointer`: without it a run has no name but our key";
+        check.fault(&format!("{path}.find"), text, "write start.id_pointer = \"/id\"");
+    }
+    let mut told = start.headers.values().chain(start.body.as_ref().map(Body::template)).chain([&start.url.template]);
+    if http.callback.is_some() && !told.any(|template| CALLBACK_NAMES.iter().any(|name| uses(template, name))) {
         let hint = "put `{{ callback_url }}` into start.body, start.headers or start.url";
         check.fault(&format!("{path}.callback"), "the other system is not told where to call back", hint);
     }
@@ -265,15 +307,15 @@ fn allowed_hosts(check: &mut Check<'_>, path: &str, raw: Option<&[String]>, http
     ];
     let used = urls.into_iter().filter_map(|(key, url)| Some((key, url?)));
     let Some(raw) = raw else {
-        let mut hosts: Vec<String> = used.map(|(_, url)| url.host_and_port()).collect();
+        let mut hosts: Vec<String> = used.map(|(_, url)| url.host()).collect();
         hosts.sort();
         hosts.dedup();
         return hosts;
     };
     let mut allowed = Vec::new();
     for (i, host) in raw.iter().enumerate() {
-        match hosts_of(host) {
-            Some(hosts) => allowed.extend(hosts),
+        match host_as_written(host) {
+            Some(host) => allowed.push(host),
             None => {
                 let hint = "write `ci.example` or `ci.example:8443`";
                 check.fault(&format!("{path}.allowed_hosts[{i}]"), format!("`{host}` is not a host"), hint);
@@ -281,7 +323,7 @@ fn allowed_hosts(check: &mut Check<'_>, path: &str, raw: Option<&[String]>, http
         }
     }
     for (key, url) in used {
-        let host = url.host_and_port();
+        let host = url.host();
         if !allowed.contains(&host) {
             let hint = format!("add `{host}` there, or correct the address");
             check.fault(&format!("{path}.{key}"), "its host is not among `allowed_hosts`", hint);
@@ -290,20 +332,13 @@ fn allowed_hosts(check: &mut Check<'_>, path: &str, raw: Option<&[String]>, http
     allowed
 }
 
-/// `HOST:PORT` as given, or with both well-known ports when none is given.
-fn hosts_of(text: &str) -> Option<Vec<String>> {
+/// The host, with its port unless that is a usual one.
+fn host_as_written(text: &str) -> Option<String> {
     if text.is_empty() || text.contains(['/', '@', '?', '#', ' ']) {
         return None;
     }
-    let secure = Url::parse(&format!("https://{text}")).ok()?;
-    let plain = Url::parse(&format!("http://{text}")).ok()?;
-    let mut hosts = vec![template::host_and_port(&secure), template::host_and_port(&plain)];
-    let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
-    if let Some(port) = port.filter(|_| !text.ends_with(']')) {
-        hosts.retain(|host| host.ends_with(&format!(":{port}")));
-    }
-    hosts.dedup();
-    Some(hosts)
+    let url = Url::parse(&format!("https://{text}")).ok()?;
+    Some(template::host_of(&url)).map(|host| host.trim_end_matches(":80").to_owned())
 }
 
 /// A JSON pointer (RFC 6901): empty, or parts that each start with `/`.

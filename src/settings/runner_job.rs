@@ -1,7 +1,7 @@
 //! `[[runner.job]]`, checked: what the operator says about a job, whichever runner has it.
 //!
-//! Refused: entries without exactly one of `name` and `pattern`, needs that no entry meets, circles of needs, overrides whose
-//! names could change how a program is found or loaded. Read next: `runner_exec.rs`.
+//! Refused: entries without exactly one of `name` and `pattern`, needs that no entry meets, circles of needs.
+//! Read next: `runner_exec.rs`.
 
 use super::check::Check;
 use super::raw;
@@ -86,8 +86,8 @@ pub(super) fn jobs(check: &mut Check<'_>, runner: &str, module: RunnerModule, ra
 fn job(check: &mut Check<'_>, path: &str, module: RunnerModule, raw: &raw::Job) -> Option<Job> {
     let at = |key: &str| format!("{path}.{key}");
     let own_list = matches!(module, RunnerModule::Exec | RunnerModule::Http);
-    for (i, key) in raw.overrides.iter().enumerate() {
-        variable(check, &format!("{path}.overrides[{i}]"), key);
+    for (i, key) in raw.overrides.iter().enumerate().filter(|_| module != RunnerModule::Exec) {
+        override_key(check, &format!("{path}.overrides[{i}]"), key);
     }
     for (i, group) in raw.groups.iter().enumerate() {
         check.words(&format!("{path}.groups[{i}]"), group, 100);
@@ -102,6 +102,7 @@ fn job(check: &mut Check<'_>, path: &str, module: RunnerModule, raw: &raw::Job) 
             ("time_limit", raw.time_limit.is_some()),
             ("environment", raw.environment.is_some()),
             ("log_bytes_max", raw.log_bytes_max.is_some()),
+            ("infrastructure_codes", raw.infrastructure_codes.is_some()),
         ];
         for (key, _) in keys.iter().filter(|(_, given)| *given) {
             let text = format!("is a key of exec jobs, and this is a {module} runner");
@@ -147,19 +148,23 @@ fn selector(check: &mut Check<'_>, path: &str, module: RunnerModule, raw: &raw::
     }
 }
 
-/// The name of a variable that a person or the operator may set for a job.
-pub(super) fn variable(check: &mut Check<'_>, path: &str, name: &str) {
-    /// Variables that decide which program or library runs.
-    const LOADER: [&str; 8] = ["PATH", "BASH_ENV", "ENV", "SHELLOPTS", "IFS", "PYTHONPATH", "PERL5LIB", "NODE_OPTIONS"];
-    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let upper = name.to_ascii_uppercase();
-    if !starts_well || name.len() > 100 || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+/// The environment variable `variable` that the key `name` stands for: a plain name, and none of ours.
+pub(super) fn variable(check: &mut Check<'_>, path: &str, name: &str, variable: &str) {
+    let starts_well = variable.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !starts_well || variable.len() > 100 || !variable.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         check.fault(path, format!("`{name}` cannot name a variable"), "use letters, digits and `_`, at most 100");
-    } else if upper.starts_with("RETEST_") {
+    } else if variable.starts_with("RETEST_") {
         check.fault(path, format!("`{name}` is ours: the bot sets `RETEST_…`"), "choose another name");
-    } else if path.contains("overrides") && (upper.starts_with("LD_") || LOADER.contains(&upper.as_str())) {
-        let text = format!("`{name}` decides which code runs, and anybody who may comment could set it");
-        check.fault(path, text, "pass a value of your own and check it in the job");
+    }
+}
+
+/// A key as people write it in `key=value`.
+fn override_key(check: &mut Check<'_>, path: &str, key: &str) {
+    let fits = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && key.len() <= 100
+        && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if !fits {
+        check.fault(path, format!("`{key}` cannot be written as `key=value`"), "use letters, digits, `_` and `-`");
     }
 }
 

@@ -112,6 +112,7 @@ impl Secret {
 #[derive(Debug, Clone)]
 pub struct SigningKey {
     id: Option<String>,
+    token: SecretString,
     key: SecretSlice<u8>,
 }
 
@@ -119,6 +120,11 @@ impl SigningKey {
     /// The operator's name for it, for logs and metrics.
     pub fn id(&self) -> Option<&str> {
         self.id.as_deref()
+    }
+
+    /// The whole token, `whsec_` included.
+    pub fn token(&self) -> &SecretString {
+        &self.token
     }
 
     /// The decoded key, 32 bytes; expose it only where it is used.
@@ -181,7 +187,10 @@ impl Check<'_> {
                 continue;
             };
             match decode_signing_key(&value) {
-                Ok(key) => keys.push(SigningKey { id: self.secret_id(&path, raw), key }),
+                Ok(key) => {
+                    let id = self.secret_id(&path, raw);
+                    keys.push(SigningKey { id, token: SecretString::from(value), key });
+                }
                 Err((text, hint)) => self.fault(&path, text, hint),
             }
         }

@@ -5,19 +5,19 @@
 //! runner's. **Invariant:** nothing before the path of an address is a template. Read next: `runner_http.rs`.
 
 use super::check::Check;
-use minijinja::{Environment, UndefinedBehavior, Value};
+use minijinja::{Environment, Value};
 use std::fmt;
 use url::Url;
 
-/// Names every template may use: the order that is carried out.
+/// Names that templates of `start` and `find` may use: the order that is carried out.
 pub const ORDER_NAMES: [&str; 9] =
-    ["job", "sha", "repository", "change", "forge", "runner", "key", "source_run", "overrides"];
-/// Names that exist where the runner reports by callback: where to, and the run's own token.
+    ["forge", "repository", "change", "sha", "job", "scope", "key", "source_run", "overrides"];
+/// Names that they may use besides where the runner reports by callback: where to, and the run's own token.
 pub const CALLBACK_NAMES: [&str; 2] = ["callback_url", "callback_token"];
-/// Name of the run's id, which exists once the run was started.
-pub const ID_NAME: &str = "id";
-/// Filters that templates may use beside minijinja's own: a value as JSON, and a value percent-encoded.
-pub const FILTERS: [&str; 2] = ["tojson", "urlencode"];
+/// Names that templates of `poll` and `cancel` may use: the run.
+pub const RUN_NAMES: [&str; 5] = ["forge", "repository", "job", "id", "key"];
+/// Names that the address of a log may use.
+pub const LOG_NAMES: [&str; 4] = ["forge", "repository", "id", "key"];
 
 /// A text with `{{ names }}`, in minijinja's language. It compiles and names nothing unknown.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,55 +48,64 @@ pub struct UrlTemplate {
 }
 
 impl UrlTemplate {
-    /// `HOST:PORT`, with the scheme's own port filled in.
-    pub fn host_and_port(&self) -> String {
-        host_and_port(&self.origin)
+    /// The host, with its port unless it is the usual one of the scheme.
+    pub fn host(&self) -> String {
+        host_of(&self.origin)
     }
 }
 
-/// `HOST:PORT` of an http or https address, with the scheme's own port filled in.
-pub(super) fn host_and_port(url: &Url) -> String {
+/// The host of an address, with its port unless it is the usual one of the scheme.
+pub(super) fn host_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
-    let port = url.port_or_known_default().unwrap_or_default();
-    format!("{host}:{port}")
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// The names that exist where a template stands.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scope {
-    /// Whether the runner reports by callback.
-    pub callback: bool,
-    /// Whether the run has been started.
-    pub started: bool,
+/// Where a template stands, which decides the names there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In what starts or finds a run of a runner without callback.
+    Order,
+    /// The same of a runner with callback.
+    OrderWithCallback,
+    /// In what looks at a run or cancels it.
+    Run,
+    /// In the address of a log.
+    Log,
 }
 
-impl Scope {
+impl Place {
     fn names(self) -> Vec<&'static str> {
-        let mut names = ORDER_NAMES.to_vec();
-        if self.callback {
-            names.extend(CALLBACK_NAMES);
+        match self {
+            Self::Order => ORDER_NAMES.to_vec(),
+            Self::OrderWithCallback => ORDER_NAMES.into_iter().chain(CALLBACK_NAMES).collect(),
+            Self::Run => RUN_NAMES.to_vec(),
+            Self::Log => LOG_NAMES.to_vec(),
         }
-        if self.started {
-            names.push(ID_NAME);
-        }
-        names
     }
 }
 
 impl Check<'_> {
-    /// Compiles a template and tries it out.
-    pub fn template(&mut self, path: &str, source: &str, scope: Scope) -> Option<Template> {
-        self.rendered(path, source, scope)?;
+    /// Compiles the template of a header or a form and tries it out.
+    pub fn template(&mut self, path: &str, source: &str, place: Place) -> Option<Template> {
+        self.rendered(path, source, place, &Environment::new())?;
+        Some(Template { source: source.to_owned() })
+    }
+
+    /// Compiles the template of a JSON body and tries it out.
+    pub fn json_template(&mut self, path: &str, source: &str, place: Place) -> Option<Template> {
+        let mut environment = Environment::new();
+        environment.add_filter("tojson", |value: &Value| serde_json::to_string(value).unwrap_or_default());
+        let text = self.rendered(path, source, place, &environment)?;
+        if serde_json::from_str::<serde::de::IgnoredAny>(&text).is_err() {
+            let hint = "write values as \"{{ job }}\" or {{ job | tojson }}, or choose body_format = \"form\"";
+            self.fault(path, "does not give JSON", hint);
+            return None;
+        }
         Some(Template { source: source.to_owned() })
     }
 
     /// What a template gives with sample values.
-    fn rendered(&mut self, path: &str, source: &str, scope: Scope) -> Option<String> {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-        for filter in FILTERS {
-            environment.add_filter(filter, |value: Value| value.to_string());
-        }
+    fn rendered(&mut self, path: &str, source: &str, place: Place, environment: &Environment<'_>) -> Option<String> {
         let template = match environment.template_from_str(source) {
             Ok(template) => template,
             Err(error) => {
@@ -104,7 +113,7 @@ impl Check<'_> {
                 return None;
             }
         };
-        let names = scope.names();
+        let names = place.names();
         let mut used: Vec<String> = template.undeclared_variables(false).into_iter().collect();
         used.sort();
         let unknown: Vec<&String> = used.iter().filter(|name| !names.contains(&name.as_str())).collect();
@@ -124,10 +133,10 @@ impl Check<'_> {
     }
 
     fn unknown_name(&mut self, path: &str, name: &str, names: &[&str]) {
-        if CALLBACK_NAMES.contains(&name) {
+        if CALLBACK_NAMES.contains(&name) && names.contains(&"sha") {
             let hint = "write `callback = true` in the runner's section";
             self.fault(path, format!("uses `{name}`, but this runner has no callback"), hint);
-        } else if name == ID_NAME {
+        } else if name == "id" {
             self.fault(path, "uses `id`, but the run has none before it is started", "use `key`, which is ours");
         } else {
             self.one_of(path, name, names);
@@ -145,13 +154,13 @@ impl Check<'_> {
     }
 
     /// An address that is a template from the path on.
-    pub fn url_template(&mut self, path: &str, source: &str, scope: Scope) -> Option<UrlTemplate> {
+    pub fn url_template(&mut self, path: &str, source: &str, place: Place) -> Option<UrlTemplate> {
         let origin = self.origin(path, source)?;
         if source.contains("{%") || source.contains("{#") || source.contains('#') {
             self.fault(path, "has a block, a comment or a `#` in it", "an address takes values `{{ … }}` only");
             return None;
         }
-        let text = self.rendered(path, source, scope)?;
+        let text = self.rendered(path, source, place, &Environment::new())?;
         let same = Url::parse(&text).is_ok_and(|url| url.origin() == origin.origin());
         if !same || text.contains(char::is_whitespace) {
             self.fault(path, "does not give an address", "write it like `https://ci.example/jobs/{{ job }}`");
@@ -163,7 +172,7 @@ impl Check<'_> {
     /// Scheme, host and port of an address whose path may be a template.
     fn origin(&mut self, path: &str, source: &str) -> Option<Url> {
         let after_scheme = source.find("://").map_or(0, |i| i + 3);
-        let end = source[after_scheme..].find(['/', '?', '#']).map_or(source.len(), |i| after_scheme + i);
+        let end = source[after_scheme..].find('/').map_or(source.len(), |i| after_scheme + i);
         let origin = &source[..end];
         if ["{{", "{%", "{#"].iter().any(|open| origin.contains(open)) {
             self.fault(
@@ -177,10 +186,9 @@ impl Check<'_> {
     }
 }
 
-/// A value for each name, of the kind it really has.
+/// A value for each name; overrides are empty, as they mostly are.
 fn samples(names: &[&str]) -> Value {
     let sample = |name: &str| match name {
-        "change" => Value::from(7),
         "overrides" => Value::from_pairs(std::iter::empty::<(String, String)>()),
         _ => Value::from("sample"),
     };

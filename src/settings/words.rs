@@ -87,6 +87,16 @@ pub enum Method {
     Delete,
 }
 
+/// What the body of a templated request is, which decides how values are escaped in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BodyFormat {
+    /// JSON: values stand inside strings, or bring their quotes with the filter `tojson`.
+    Json,
+    /// A form: `name={{ value }}&…`.
+    Form,
+}
+
 /// What a word of the other system means for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -138,4 +148,4 @@ macro_rules! display_as_spelt {
     )+};
 }
 
-display_as_spelt!(LogFormat, ForgeKind, RunnerModule, Role, Edited, Method, RunState);
+display_as_spelt!(LogFormat, ForgeKind, RunnerModule, Role, Edited, Method, BodyFormat, RunState);

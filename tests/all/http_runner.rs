@@ -14,8 +14,8 @@ use retest_bot::domain::{
 };
 use retest_bot::ports::{CallError, DispatchError, DispatchOrder, Found, JobOrder, ManualClock, Runner};
 use retest_bot::runner::http::{
-    Callback, CancelRequest, FindRequest, HttpBody, HttpConfig, HttpJob, HttpRunner, PollRequest, StartRequest,
-    callback_token,
+    Callback, CancelRequest, FindRequest, HttpBody, HttpConfig, HttpJob, HttpRunner, HttpToken, PollRequest,
+    StartRequest, callback_token,
 };
 use retest_bot::sandbox::wire::{Fault, Reply, Wire};
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ fn config(base: &str) -> HttpConfig {
             url: format!("{base}/api/jobs/{{{{ job }}}}/runs"),
             headers: vec![("x-api".into(), "2".into()), ("x-source".into(), "{{ source_run }}".into())],
             body: Some(HttpBody::Json(
-                r#"{"repo": "{{ repository }}", "change": "{{ change }}", "sha": "{{ sha }}",
+                r#"{"repo": "{{ repository }}", "change": {{ change }}, "sha": "{{ sha }}",
                     "fields": {{ overrides | tojson }}, "tell": "{{ callback_url }}", "token": "{{ callback_token }}"}"#
                     .into(),
             )),
@@ -123,7 +123,7 @@ fn config(base: &str) -> HttpConfig {
         find: Some(FindRequest { url: format!("{base}/api/runs?key={{{{ key }}}}"), id_pointer: "/run/id".into() }),
         cancel: Some(CancelRequest { method: "DELETE".into(), url: format!("{base}/api/runs/{{{{ id }}}}") }),
         callback: Some(Callback { url: "https://bot.example/callbacks/lab/".into(), secret: SECRET.into() }),
-        bearer_token: Some(TOKEN.into()),
+        token: Some(HttpToken { header: "Authorization".into(), scheme: "Bearer".into(), secret: TOKEN.into() }),
         allowed_hosts: Vec::new(),
     }
 }
@@ -196,23 +196,24 @@ async fn a_run_is_started_once_as_configured_and_followed_to_its_end() {
     assert_eq!((header("x-api").as_deref(), header("x-source").as_deref()), (Some("2"), Some("run-41")));
     let body: Value = serde_json::from_slice(&request.body).expect("JSON");
     let expected = json!({
-        "repo": "kernel/lab", "change": "12", "sha": SHA, "fields": {"kernel": tricky},
+        "repo": "kernel/lab", "change": 12, "sha": SHA, "fields": {"kernel": tricky},
         "tell": "https://bot.example/callbacks/lab/k-1", "token": callback_token(&SECRET.into(), &"k-1".into()),
     });
     assert_eq!(body, expected);
 
     let job = JobName::new("lava-x86");
     let table = [
-        ("queued", JobState::Pending, "the configured word"),
-        ("running", JobState::Running, "our own word"),
-        ("warming up", JobState::Running, "an unknown word"),
-        ("ok", JobState::Passed, "the end"),
+        ("queued", JobState::Pending, None, "the configured word"),
+        ("running", JobState::Running, None, "our own word"),
+        ("warming up", JobState::Running, Some("warming up"), "an unknown word"),
+        ("bad", JobState::Failed, Some("no board answered (3 tries)"), "a bad end, and why"),
+        ("ok", JobState::Passed, None, "a good end"),
     ];
-    for (word, state, why) in table {
+    for (word, state, cause, why) in table {
         lab.set(1, word);
         let seen = runner.observe(&repo(), &job, &handle).await.expect("known");
         assert_eq!((seen.state, seen.order, seen.run), (state, handle.order, Some(RunRef::new("1"))), "{why}");
-        assert_eq!(seen.cause.as_deref(), Some("no board answered (3 tries)"));
+        assert_eq!(seen.cause.as_deref(), cause, "{why}");
         assert_eq!(seen.url, handle.url);
     }
     let polled = wire.requests().into_iter().next_back().expect("polled");
@@ -221,15 +222,33 @@ async fn a_run_is_started_once_as_configured_and_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn an_unknown_state_word_is_told_as_the_cause_while_the_run_goes_on() {
+async fn requests_about_a_run_may_read_its_order_and_nothing_of_it_is_lost_in_a_restart() {
     let (lab, wire, _) = bench().await;
     let mut config = config(&wire.base_url());
-    config.poll.as_mut().expect("polls").cause_pointer = None;
-    let runner = open(config);
-    let handle = start_one(&runner, "k-1").await;
-    lab.set(1, "warming up");
-    let seen = runner.observe(&repo(), &"lava-x86".into(), &handle).await.expect("known");
-    assert_eq!((seen.state, seen.cause.as_deref()), (JobState::Running, Some("warming up")));
+    let base = wire.base_url();
+    let query =
+        "sha={{ sha }}&n={{ change }}&job={{ job }}&k={{ overrides.kernel | default('') }}&t={{ callback_token }}";
+    config.poll.as_mut().expect("polls").url = format!("{base}/api/runs/{{{{ id }}}}?{query}");
+    let order = order("lava-x86", "k-1", &[("kernel", "a&b")]);
+    let started = open(config.clone()).dispatch(&order).await.expect("started");
+    let (_, handle) = started.runs.into_iter().next().expect("one run");
+    let seen = open(config.clone()).observe(&repo(), &"lava-x86".into(), &handle).await.expect("known");
+    assert_eq!(seen.state, JobState::Pending);
+    let token = callback_token(&SECRET.into(), &"k-1".into());
+    let polled = wire.requests().into_iter().next_back().expect("polled");
+    assert_eq!(polled.query, format!("sha={SHA}&n=12&job=lava-x86&k=a%26b&t={token}"));
+    assert!(!handle.id.contains(&token), "a secret is not stored with the run");
+    assert_eq!(lab.runs().len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_known_by_a_callback_alone_is_not_asked_for_by_a_name_it_does_not_have() {
+    let (_, wire, runner) = bench().await;
+    let job = JobName::new("lava-x86");
+    let handle = RunHandle { id: "k-1".into(), order: RunOrder(1, 0), url: None };
+    assert_eq!(runner.observe(&repo(), &job, &handle).await.map(|seen| seen.state), Ok(JobState::Running));
+    assert!(runner.cancel(&repo(), &job, &handle).await.is_err());
+    assert!(wire.requests().is_empty());
 }
 
 #[tokio::test]
@@ -262,7 +281,7 @@ async fn an_answer_that_got_lost_is_in_doubt_until_the_system_is_asked() {
         let lab = Lab::default();
         let wire = Wire::serve(lab.router()).await.expect("a port");
         let mut config = config(&wire.base_url());
-        config.start.timeout = Duration::from_millis(if matches!(fault, Fault::Hang) { 200 } else { 10_000 });
+        config.start.timeout = Duration::from_millis(if matches!(fault, Fault::Hang) { 1_000 } else { 10_000 });
         let runner = open(config);
         wire.break_next(Some(Method::POST), "/runs", 1, fault);
         let order = order("lava-x86", "k-1", &[]);
@@ -434,16 +453,17 @@ async fn what_is_not_declared_is_refused_before_anything_is_sent() {
 #[test]
 fn a_configuration_that_cannot_work_is_refused_with_the_key() {
     type Change = fn(&mut HttpConfig);
-    let table: [(&str, Change); 12] = [
+    let table: [(&str, Change); 13] = [
         ("start.url", |c| c.start.url = "https://{{ job }}/x".into()),
-        ("start.url", |c| c.start.url = "https://ci.example/{{ token }}".into()),
+        ("start.url", |c| c.start.url = "https://ci.example/{{ secret }}".into()),
         ("start.method", |c| c.start.method = "BREW".into()),
         ("start.body", |c| c.start.body = Some(HttpBody::Json(r#"{"job": {{ job }}}"#.into()))),
         ("start.headers", |c| c.start.headers.push(("Idempotency-Key".into(), "1".into()))),
         ("start.id_pointer", |c| c.start.id_pointer = Some("run.id".into())),
         ("start.success", |c| c.start.success = vec![2_000]),
         ("start.timeout", |c| c.start.timeout = Duration::ZERO),
-        ("poll.url", |c| c.poll.as_mut().expect("polls").url = "https://ci.example/{{ sha }}".into()),
+        ("poll.url", |c| c.poll.as_mut().expect("polls").url = "https://ci.example/{{ commit }}".into()),
+        ("find.url", |c| c.find.as_mut().expect("finds").url = "https://ci.example/{{ id }}".into()),
         ("callback", |c| (c.poll, c.callback) = (None, None)),
         ("callback", |c| c.callback.as_mut().expect("taken").secret = "short".into()),
         ("allowed_hosts", |c| c.allowed_hosts = vec!["other.example".into()]),
@@ -457,6 +477,10 @@ fn a_configuration_that_cannot_work_is_refused_with_the_key() {
     let mut good = config("https://ci.example:8443");
     good.allowed_hosts = vec!["ci.example:8443".into()];
     assert!(HttpRunner::new(good.clone(), Arc::new(ManualClock::default())).is_ok());
+    for (base, host) in [("https://ci.example", "ci.example"), ("http://ci.example", "ci.example:80")] {
+        let config = HttpConfig { allowed_hosts: vec![host.into()], ..config(base) };
+        assert!(HttpRunner::new(config, Arc::new(ManualClock::default())).is_ok(), "{host} is the host of {base}");
+    }
     let shown = format!("{good:?}");
     assert!(!shown.contains(TOKEN) && !shown.contains(SECRET), "no secret is ever shown");
 }

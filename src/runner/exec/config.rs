@@ -19,7 +19,7 @@ const INHERITED: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
 const OVERRIDE_BYTES_MAX: usize = 4_096;
 
 /// Smallest log limit, in bytes: below it neither the beginning nor the end would say anything.
-const LOG_BYTES_MIN: u64 = 4_096;
+const LOG_BYTES_MIN: u64 = 1_024;
 
 /// Variables by which whoever sets them makes a program load or run something else.
 const RESERVED: [&str; 29] = [
@@ -107,7 +107,7 @@ pub struct ExecJob {
     /// The fields that a person may change with `key=value`: each reaches the command as the variable of the same name
     /// in capitals (`kernel` and `KERNEL` both as `KERNEL`).
     pub overrides: Vec<String>,
-    /// How much of the output is kept, in bytes, at least 4,096: the first half, and the end.
+    /// How much of the output is kept, in bytes, at least 1,024: the first half, and the end.
     pub log_bytes_max: u64,
     /// Exit codes that mean "could not judge" rather than "failed", such as 75 (`EX_TEMPFAIL` of sysexits.h).
     pub infrastructure_codes: Vec<i32>,

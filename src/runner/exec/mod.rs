@@ -36,6 +36,9 @@ pub use self::supervise::supervise;
 /// When to look again for a free place after `processes_max` runs were found executing.
 const FULL_LOOK_AFTER: Duration = Duration::from_secs(5);
 
+/// Where the supervisor complains.
+const SUPERVISOR_LOG: &str = "supervisor.log";
+
 /// Longest cause in characters.
 const CAUSE_CHARS_MAX: usize = 300;
 
@@ -163,10 +166,6 @@ impl Runner for ExecRunner {
         self.blocking(move |inner| inner.log_tail(&handle, bytes_max)).await?
     }
 
-    fn declared_jobs(&self, _repo: &Repo) -> Vec<JobName> {
-        self.inner.config.jobs.iter().map(|job| job.name.clone()).collect()
-    }
-
     fn allowed_overrides(&self, job: &JobName) -> Vec<String> {
         self.inner.config.job(job).map(|job| job.overrides.clone()).unwrap_or_default()
     }
@@ -205,9 +204,11 @@ impl Inner {
             grace_ms: milliseconds(self.config.grace),
             log_bytes_max: job.log_bytes_max,
         };
-        if let Some(lock) = place.create(&spec).map_err(local)?
-            && let Err(error) = self.spawn_supervisor(&place, lock)
-        {
+        let Some(lock) = place.create(&spec).map_err(local)? else {
+            // Somebody else was faster, in the moment since we looked.
+            return Ok(started(&place, &wanted.key).map_err(local)?);
+        };
+        if let Err(error) = self.spawn_supervisor(&place, lock) {
             place.remove().map_err(local)?;
             return Err(local(error).into());
         }
@@ -218,7 +219,7 @@ impl Inner {
 
     /// Starts the supervisor, which inherits the lock. It gets no more of the bot's environment than a run does.
     fn spawn_supervisor(&self, place: &Place, lock: File) -> io::Result<()> {
-        let complaints = File::create(place.dir().join("supervisor.log"))?;
+        let complaints = File::create(place.dir().join(SUPERVISOR_LOG))?;
         let mut command = tokio::process::Command::new(&self.config.supervisor);
         command
             .arg("exec-supervise")
@@ -255,7 +256,7 @@ impl Inner {
             Standing::Absent => return Err(gone(&handle.id)),
             Standing::Pending => (JobState::Pending, None),
             Standing::Running => (JobState::Running, None),
-            Standing::NeverStarted => (JobState::Infrastructure, Some("the supervisor could not start".to_owned())),
+            Standing::NeverStarted => (JobState::Infrastructure, Some(complaint(&place))),
             Standing::Lost => {
                 processes::kill_leftovers(&handle.id);
                 (JobState::Lost, Some("the process and its supervisor are gone".to_owned()))
@@ -366,6 +367,12 @@ fn handle(spec: &Spec) -> RunHandle {
 /// The run that is there already, with the place it got when it was dispatched first.
 fn started(place: &Place, key: &DispatchKey) -> io::Result<Started> {
     Ok(Started { runs: vec![(key.clone(), handle(&place.spec()?))], also: Vec::new() })
+}
+
+/// Why the supervisor started nothing, as far as it said.
+fn complaint(place: &Place) -> String {
+    let said = std::fs::read_to_string(place.dir().join(SUPERVISOR_LOG)).unwrap_or_default();
+    format!("could not start: {}", if said.is_empty() { "the supervisor ended at once" } else { &said })
 }
 
 fn gone(key: &str) -> CallError {

@@ -10,12 +10,16 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 /// Longest key, in characters: a file name holds 255 bytes.
 const KEY_CHARS_MAX: usize = 120;
+
+/// How many directories this process made, to name each apart.
+static CREATED: AtomicU64 = AtomicU64::new(0);
 
 /// What to run, complete: the supervisor needs no configuration.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -115,7 +119,9 @@ impl Place {
     /// Makes the place, whole and locked, or finds that it is there already (`None`). The lock belongs to whoever holds
     /// the returned file or inherits it.
     pub(super) fn create(&self, spec: &Spec) -> io::Result<Option<File>> {
-        let fresh = self.hidden("new")?;
+        // Named apart from what anybody else makes for the same key at this moment.
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let fresh = self.hidden(&format!("new-{}-{number}", std::process::id()))?;
         remove_tree(&fresh)?;
         DirBuilder::new().mode(0o700).create(&fresh)?;
         let made = fill(&fresh, spec).and_then(|lock| match std::fs::rename(&fresh, &self.dir) {

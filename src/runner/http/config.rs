@@ -14,9 +14,10 @@ use thiserror::Error;
 use super::template::{AddressTemplate, BodyTemplate, HeaderTemplate, Values};
 use crate::domain::{JobName, JobState, RunnerName};
 
-/// The values that templates of `start` and `find` may use.
-const ORDER_VALUES: [&str; 11] = [
+/// The values of an order, for every template.
+const ORDER_VALUES: [&str; 12] = [
     "forge",
+    "runner",
     "repository",
     "change",
     "sha",
@@ -29,11 +30,22 @@ const ORDER_VALUES: [&str; 11] = [
     "callback_token",
 ];
 
-/// The values that templates about a run (`poll`, `cancel`) may use.
-const RUN_VALUES: [&str; 5] = ["forge", "repository", "job", "id", "key"];
-
-/// The values that the address of a log may use.
-const LOG_VALUES: [&str; 4] = ["forge", "repository", "id", "key"];
+/// The values of a run, for `poll` and `cancel`: those of its order, and its id.
+const RUN_VALUES: [&str; 13] = [
+    "forge",
+    "runner",
+    "repository",
+    "change",
+    "sha",
+    "job",
+    "scope",
+    "key",
+    "source_run",
+    "overrides",
+    "callback_url",
+    "callback_token",
+    "id",
+];
 
 /// An HTTP runner as configured.
 #[derive(Clone, Debug)]
@@ -54,10 +66,21 @@ pub struct HttpConfig {
     pub cancel: Option<CancelRequest>,
     /// Whether the system may tell us of its runs by itself.
     pub callback: Option<Callback>,
-    /// Sent with every request as `Authorization: Bearer …`.
-    pub bearer_token: Option<SecretString>,
-    /// Hosts that may be asked, `HOST` or `HOST:PORT`; empty: those of the configured addresses.
+    /// Sent with every request.
+    pub token: Option<HttpToken>,
+    /// Hosts that may be asked, `HOST:PORT`, or `HOST` for the usual port; empty: those of the configured addresses.
     pub allowed_hosts: Vec<String>,
+}
+
+/// A secret that goes with every request, such as `Authorization: Bearer …`.
+#[derive(Clone, Debug)]
+pub struct HttpToken {
+    /// The header.
+    pub header: String,
+    /// The word before the secret; empty for none.
+    pub scheme: String,
+    /// The secret.
+    pub secret: SecretString,
 }
 
 /// Jobs of an HTTP runner.
@@ -160,6 +183,7 @@ pub(super) struct Plan {
     pub method: Method,
     pub start: AddressTemplate,
     pub headers: Vec<(HeaderName, HeaderTemplate)>,
+    pub token: Option<(HeaderName, HeaderValue)>,
     pub body: Option<BodyTemplate>,
     pub poll: Option<AddressTemplate>,
     pub log: Option<AddressTemplate>,
@@ -175,7 +199,7 @@ impl Plan {
         let start = address("start.url", &config.start.url, &ORDER_VALUES)?;
         let poll = config.poll.as_ref().map(|poll| address("poll.url", &poll.url, &RUN_VALUES)).transpose()?;
         let log_url = config.poll.as_ref().and_then(|poll| poll.log_url.as_ref());
-        let log = log_url.map(|url| address("poll.log_url", url, &LOG_VALUES)).transpose()?;
+        let log = log_url.map(|url| address("poll.log_url", url, &RUN_VALUES)).transpose()?;
         let find = config.find.as_ref().map(|find| address("find.url", &find.url, &ORDER_VALUES)).transpose()?;
         let cancel = config.cancel.as_ref().map(|cancel| {
             Ok((method("cancel.method", &cancel.method)?, address("cancel.url", &cancel.url, &RUN_VALUES)?))
@@ -193,6 +217,7 @@ impl Plan {
             jobs: jobs(&config.jobs)?,
             method: method("start.method", &config.start.method)?,
             headers: headers(&config.start.headers)?,
+            token: config.token.as_ref().map(token).transpose()?,
             body: body(config.start.body.as_ref())?,
             secrets: secrets(&config),
             start,
@@ -210,8 +235,11 @@ impl Plan {
         let cancel = self.cancel.as_ref().map(|(_, address)| address);
         let all = [Some(&self.start), self.poll.as_ref(), self.log.as_ref(), self.find.as_ref(), cancel];
         let allowed: BTreeSet<&str> = self.config.allowed_hosts.iter().map(String::as_str).collect();
-        let hosts = all.into_iter().flatten().map(AddressTemplate::host);
-        match hosts.into_iter().find(|host| !allowed.is_empty() && !allowed.contains(host.as_str())) {
+        let is_allowed = |host: &str| {
+            let usual = host.strip_suffix(":443").or_else(|| host.strip_suffix(":80"));
+            allowed.is_empty() || allowed.contains(host) || usual.is_some_and(|host| allowed.contains(host))
+        };
+        match all.into_iter().flatten().map(AddressTemplate::host).find(|host| !is_allowed(host)) {
             Some(host) => Err(HttpConfigError { key: "allowed_hosts", why: format!("`{host}` is not among them") }),
             None => Ok(()),
         }
@@ -223,10 +251,19 @@ impl Plan {
         exact.or_else(|| self.jobs.iter().find(|(glob, _)| glob.is_match(name.as_str()))).map(|(_, job)| job)
     }
 
-    /// The headers that say the same in every request.
-    pub(super) fn constant_headers(&self) -> impl Iterator<Item = (&HeaderName, HeaderValue)> {
+    /// The headers that say the same in every request, the token among them.
+    pub(super) fn constant_headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         let constant = self.headers.iter().filter(|(_, template)| template.is_constant());
-        constant.filter_map(|(name, template)| Some((name, template.render(&Values::new()).ok()?)))
+        let constant =
+            constant.filter_map(|(name, template)| Some((name.clone(), template.render(&Values::new()).ok()?)));
+        constant.chain(self.token.clone())
+    }
+
+    /// The names of the values that the requests about a run read.
+    pub(super) fn run_names(&self) -> BTreeSet<&str> {
+        let cancel = self.cancel.as_ref().map(|(_, address)| address);
+        let all = [self.poll.as_ref(), self.log.as_ref(), cancel];
+        all.into_iter().flatten().flat_map(|address| address.used().iter().map(String::as_str)).collect()
     }
 
     /// Whether this status means that the run was started.
@@ -276,6 +313,15 @@ fn headers(headers: &[(String, SecretString)]) -> Result<Vec<(HeaderName, Header
     headers.iter().map(compile).collect()
 }
 
+fn token(token: &HttpToken) -> Result<(HeaderName, HeaderValue), HttpConfigError> {
+    let bad = |why: &str| HttpConfigError { key: "token", why: why.to_owned() };
+    let name = HeaderName::from_bytes(token.header.as_bytes()).map_err(|_| bad("its header cannot name one"))?;
+    let text = format!("{} {}", token.scheme, token.secret.expose_secret());
+    let mut value = HeaderValue::from_str(text.trim_start()).map_err(|_| bad("it cannot stand in a header"))?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
 fn body(body: Option<&HttpBody>) -> Result<Option<BodyTemplate>, HttpConfigError> {
     let compiled = match body {
         None => return Ok(None),
@@ -315,11 +361,11 @@ fn check_callback(config: &HttpConfig) -> Result<(), HttpConfigError> {
     }
 }
 
-/// The bearer token, the callback secret, and headers that are named like secrets.
+/// The token, the callback secret, and headers that are named like secrets.
 fn secrets(config: &HttpConfig) -> Vec<SecretString> {
     let telling = ["auth", "token", "key", "secret", "cookie", "password"];
     let is_secret = |name: &str| telling.iter().any(|part| name.to_ascii_lowercase().contains(part));
     let headers = config.start.headers.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.clone());
     let callback = config.callback.as_ref().map(|callback| callback.secret.clone());
-    config.bearer_token.iter().cloned().chain(callback).chain(headers).collect()
+    config.token.iter().map(|token| token.secret.clone()).chain(callback).chain(headers).collect()
 }

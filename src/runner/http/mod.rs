@@ -8,6 +8,7 @@ mod config;
 mod template;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,7 +19,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use self::config::{Plan, is_name};
+use self::config::Plan;
 use self::template::{AddressTemplate, Values};
 use self::wire::{Answer, Tail};
 use super::log_text;
@@ -29,7 +30,8 @@ use crate::ports::{
 };
 
 pub use self::config::{
-    Callback, CancelRequest, FindRequest, HttpBody, HttpConfig, HttpConfigError, HttpJob, PollRequest, StartRequest,
+    Callback, CancelRequest, FindRequest, HttpBody, HttpConfig, HttpConfigError, HttpJob, HttpToken, PollRequest,
+    StartRequest,
 };
 
 /// Longest name of a run that is believed, in bytes.
@@ -37,6 +39,12 @@ const ID_BYTES_MAX: usize = 500;
 
 /// Longest cause in characters.
 const CAUSE_CHARS_MAX: usize = 300;
+
+/// The values of an order that are kept with the handle when an address about the run reads them.
+const KEPT_VALUES: [&str; 5] = ["change", "sha", "job", "scope", "source_run"];
+
+/// Why nothing can be asked about a run whose start was never answered.
+const NAMELESS: &str = "it never told the name of this run";
 
 /// Largest callback in bytes.
 const CALLBACK_BYTES_MAX: usize = 64 << 10;
@@ -65,11 +73,25 @@ pub struct HttpRunner {
     clock: Arc<dyn Clock>,
 }
 
-/// What a handle's id holds where the system names its runs itself.
-#[derive(Debug, Serialize, Deserialize)]
-struct Named {
-    id: String,
+/// What a handle's id holds besides our key: what requests about the run need. A bare key stands for itself.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    /// The system's own name of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
     key: String,
+    /// Values of the order that an address reads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<String, String>,
+    /// The order's overrides, when an address reads them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    overrides: Option<BTreeMap<String, String>>,
+}
+
+impl Kept {
+    fn of(handle: &RunHandle) -> Self {
+        serde_json::from_str(&handle.id).unwrap_or_else(|_| Self { key: handle.id.clone(), ..Self::default() })
+    }
 }
 
 /// What a callback says.
@@ -130,10 +152,7 @@ impl HttpRunner {
         for (name, value) in self.plan.constant_headers() {
             request = request.header(name, value);
         }
-        Ok(match &self.plan.config.bearer_token {
-            Some(token) => request.bearer_auth(token.expose_secret()),
-            None => request,
-        })
+        Ok(request)
     }
 
     /// The request that starts a run.
@@ -156,27 +175,62 @@ impl HttpRunner {
 
     fn order_values(&self, order: &DispatchOrder, job: &JobOrder) -> Values {
         let source = job.source_run.as_ref().map_or_else(|| Value::from(()), |run| Value::from(run.as_str()));
-        let overrides = job.overrides.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let mut values = self.common_values(&order.repo, &job.key);
+        values.extend([
+            ("change", Value::from(order.change.number)),
+            ("sha", Value::from(order.sha.as_str())),
+            ("job", Value::from(job.job.as_str())),
+            ("scope", Value::from(job.scope.as_str())),
+            ("source_run", source),
+            ("overrides", table(&job.overrides)),
+        ]);
+        values
+    }
+
+    fn common_values(&self, repo: &Repo, key: &DispatchKey) -> Values {
         let (url, token) = match &self.plan.config.callback {
             Some(callback) => {
-                let url = format!("{}/{}", callback.url.trim_end_matches('/'), job.key);
-                (Value::from(url), Value::from(callback_token(&callback.secret, &job.key)))
+                let url = format!("{}/{key}", callback.url.trim_end_matches('/'));
+                (Value::from(url), Value::from(callback_token(&callback.secret, key)))
             }
             None => (Value::from(()), Value::from(())),
         };
         Values::from([
-            ("forge", Value::from(order.repo.key.forge.as_str())),
-            ("repository", Value::from(order.repo.full_name.as_str())),
-            ("change", Value::from(order.change.number.to_string())),
-            ("sha", Value::from(order.sha.as_str())),
-            ("job", Value::from(job.job.as_str())),
-            ("scope", Value::from(job.scope.as_str())),
-            ("key", Value::from(job.key.as_str())),
-            ("source_run", source),
-            ("overrides", Value::from_pairs(overrides)),
+            ("forge", Value::from(repo.key.forge.as_str())),
+            ("runner", Value::from(self.plan.config.name.as_str())),
+            ("repository", Value::from(repo.full_name.as_str())),
+            ("key", Value::from(key.as_str())),
             ("callback_url", url),
             ("callback_token", token),
         ])
+    }
+
+    /// The values for requests about a run; none when the run is known by our key alone (a callback was faster than the
+    /// answer to the start) and more is needed to ask for it.
+    fn run_values(&self, repo: &Repo, kept: &Kept) -> Option<Values> {
+        let mut values = self.common_values(repo, &DispatchKey::new(&kept.key));
+        let named = self.plan.config.start.id_pointer.is_some();
+        if let Some(id) = kept.id.as_ref().or((!named).then_some(&kept.key)) {
+            values.insert("id", Value::from(id.as_str()));
+        }
+        for name in KEPT_VALUES {
+            match kept.values.get(name) {
+                Some(text) if name == "change" => values.insert(name, Value::from(text.parse::<u64>().ok()?)),
+                Some(text) => values.insert(name, Value::from(text.as_str())),
+                None => None,
+            };
+        }
+        if let Some(overrides) = &kept.overrides {
+            values.insert("overrides", table(overrides));
+        }
+        // A first run repeats none, so this one may be missing for good.
+        let may_be_missing = |name: &str| name == "source_run" && !kept.values.is_empty();
+        let names = self.plan.run_names();
+        let complete = names.into_iter().all(|name| values.contains_key(name) || may_be_missing(name));
+        complete.then(|| {
+            values.entry("source_run").or_insert_with(|| Value::from(()));
+            values
+        })
     }
 
     /// The one job of an order, when it may be started here with these fields.
@@ -204,14 +258,30 @@ impl HttpRunner {
         self.plan.secrets.iter().cloned().chain(token).collect()
     }
 
-    fn started(&self, key: &DispatchKey, id: Option<String>, url: Option<String>) -> Result<Started, CallError> {
-        let id = match id {
-            None => key.to_string(),
-            Some(id) => serde_json::to_string(&Named { id, key: key.to_string() })
-                .map_err(|e| CallError::Unknown { log: e.to_string() })?,
+    fn started(&self, order: &DispatchOrder, id: Option<String>, url: Option<String>) -> Result<Started, CallError> {
+        let wanted = self.wanted(order)?;
+        let names = self.plan.run_names();
+        let text = |name: &str| match name {
+            "change" => Some(order.change.number.to_string()),
+            "sha" => Some(order.sha.to_string()),
+            "job" => Some(wanted.job.to_string()),
+            "scope" => Some(wanted.scope.clone()),
+            "source_run" => wanted.source_run.as_ref().map(ToString::to_string),
+            _ => None,
+        };
+        let kept = Kept {
+            id,
+            key: wanted.key.to_string(),
+            values: names.iter().filter_map(|name| Some(((*name).to_owned(), text(name)?))).collect(),
+            overrides: names.contains("overrides").then(|| wanted.overrides.clone()),
+        };
+        let bare = kept.id.is_none() && kept.values.is_empty() && kept.overrides.is_none();
+        let id = match serde_json::to_string(&kept) {
+            Ok(text) if !bare => text,
+            Ok(_) | Err(_) => kept.key,
         };
         let handle = RunHandle { id, order: RunOrder(self.clock.now().ms(), 0), url };
-        Ok(Started { runs: vec![(key.clone(), handle)], also: Vec::new() })
+        Ok(Started { runs: vec![(wanted.key.clone(), handle)], also: Vec::new() })
     }
 
     /// The state that a word means; an unknown one means that the run goes on, and is told as the cause.
@@ -249,7 +319,7 @@ impl Runner for HttpRunner {
         }
         let start = &self.plan.config.start;
         if start.id_pointer.is_none() && start.url_pointer.is_none() {
-            return Ok(self.started(&wanted.key, None, None)?);
+            return Ok(self.started(order, None, None)?);
         }
         let json = answer.json()?;
         let id = match &start.id_pointer {
@@ -259,7 +329,7 @@ impl Runner for HttpRunner {
             })?),
         };
         let url = start.url_pointer.as_deref().and_then(|pointer| page_at(&json, pointer));
-        Ok(self.started(&wanted.key, id, url)?)
+        Ok(self.started(order, id, url)?)
     }
 
     async fn find(&self, order: &DispatchOrder) -> Result<Found, CallError> {
@@ -274,7 +344,7 @@ impl Runner for HttpRunner {
             200..300 => match name_at(&answer.json()?, &find.id_pointer) {
                 Some(id) => {
                     let named = self.plan.config.start.id_pointer.is_some();
-                    self.started(&wanted.key, named.then_some(id), None).map(Found::Sent)
+                    self.started(order, named.then_some(id), None).map(Found::Sent)
                 }
                 None => Ok(Found::NotSent),
             },
@@ -282,49 +352,46 @@ impl Runner for HttpRunner {
         }
     }
 
-    async fn observe(&self, repo: &Repo, job: &JobName, handle: &RunHandle) -> Result<RunObservation, CallError> {
-        let (Named { id, key }, mut values) = run_values(repo, handle);
-        let mut seen = RunObservation {
-            state: JobState::Running,
-            cause: None,
-            url: handle.url.clone(),
-            run: Some(RunRef::new(id)),
-            order: handle.order,
-        };
+    async fn observe(&self, repo: &Repo, _job: &JobName, handle: &RunHandle) -> Result<RunObservation, CallError> {
+        let kept = Kept::of(handle);
+        let run = Some(RunRef::new(kept.id.as_ref().unwrap_or(&kept.key)));
+        let mut seen =
+            RunObservation { state: JobState::Running, cause: None, url: handle.url.clone(), run, order: handle.order };
         let (Some(poll), Some(address)) = (&self.plan.config.poll, &self.plan.poll) else {
             // Only a callback can tell; until it comes, or the deadline, the run goes on.
             return Ok(seen);
         };
-        values.insert("job", Value::from(job.as_str()));
+        let Some(values) = self.run_values(repo, &kept) else { return Ok(seen) };
         let answer = wire::send(self.request(http::Method::GET, address, &values)?).await?;
         if !answer.status.is_success() {
-            return Err(self.failure(&answer, &key));
+            return Err(self.failure(&answer, &kept.key));
         }
         let json = answer.json()?;
         (seen.state, seen.cause) = match json.pointer(&poll.state_pointer) {
             None => (JobState::Running, Some(format!("no state at `{}`", poll.state_pointer))),
             // Many systems have null here until a run is over.
             Some(serde_json::Value::Null) => (JobState::Running, None),
-            Some(value) => self.state_of(&word_of(value), &key),
+            Some(value) => self.state_of(&word_of(value), &kept.key),
         };
-        if let Some(text) = poll.cause_pointer.as_deref().and_then(|pointer| json.pointer(pointer)?.as_str()) {
-            seen.cause = self.words(text, &key).or(seen.cause);
+        let cause = poll.cause_pointer.as_deref().and_then(|pointer| json.pointer(pointer)?.as_str());
+        if seen.state.is_final() && seen.state != JobState::Passed {
+            seen.cause = cause.and_then(|text| self.words(text, &kept.key));
         }
         seen.url = poll.url_pointer.as_deref().and_then(|pointer| page_at(&json, pointer)).or(seen.url);
         Ok(seen)
     }
 
-    async fn cancel(&self, repo: &Repo, job: &JobName, handle: &RunHandle) -> Result<(), CallError> {
+    async fn cancel(&self, repo: &Repo, _job: &JobName, handle: &RunHandle) -> Result<(), CallError> {
         let Some((method, address)) = &self.plan.cancel else {
             return Err(self.refusal("a run cannot be cancelled here"));
         };
-        let (Named { key, .. }, mut values) = run_values(repo, handle);
-        values.insert("job", Value::from(job.as_str()));
+        let kept = Kept::of(handle);
+        let Some(values) = self.run_values(repo, &kept) else { return Err(self.refusal(NAMELESS)) };
         let answer = wire::send(self.request(method.clone(), address, &values)?).await?;
         match answer.status.as_u16() {
             // Gone or in conflict with its state: there is nothing left to cancel; the next look tells the end.
             200..300 | 404 | 409 | 410 => Ok(()),
-            _ => Err(self.failure(&answer, &key)),
+            _ => Err(self.failure(&answer, &kept.key)),
         }
     }
 
@@ -332,20 +399,16 @@ impl Runner for HttpRunner {
         let Some(address) = &self.plan.log else {
             return Err(self.refusal("the log cannot be read here"));
         };
-        let (Named { key, .. }, values) = run_values(repo, handle);
+        let kept = Kept::of(handle);
+        let Some(values) = self.run_values(repo, &kept) else { return Err(self.refusal(NAMELESS)) };
         let request = self.request(http::Method::GET, address, &values)?;
         match wire::send_for_tail(request, bytes_max).await? {
             Tail::Read { bytes, cut } => {
                 let tail = log_text::tail(&bytes, cut);
-                Ok(LogTail { text: wire::mask(&tail.text, &self.secrets(&key)), ..tail })
+                Ok(LogTail { text: wire::mask(&tail.text, &self.secrets(&kept.key)), ..tail })
             }
-            Tail::Answered(answer) => Err(self.failure(&answer, &key)),
+            Tail::Answered(answer) => Err(self.failure(&answer, &kept.key)),
         }
-    }
-
-    fn declared_jobs(&self, _repo: &Repo) -> Vec<JobName> {
-        let names = self.plan.config.jobs.iter().filter(|job| is_name(&job.pattern));
-        names.map(|job| JobName::new(&job.pattern)).collect()
     }
 
     fn allowed_overrides(&self, job: &JobName) -> Vec<String> {
@@ -372,17 +435,8 @@ impl Runner for HttpRunner {
     }
 }
 
-/// The run's name at the system and the values that templates about a run may use.
-fn run_values(repo: &Repo, handle: &RunHandle) -> (Named, Values) {
-    let named = serde_json::from_str::<Named>(&handle.id);
-    let named = named.unwrap_or_else(|_| Named { id: handle.id.clone(), key: handle.id.clone() });
-    let values = Values::from([
-        ("forge", Value::from(repo.key.forge.as_str())),
-        ("repository", Value::from(repo.full_name.as_str())),
-        ("id", Value::from(named.id.as_str())),
-        ("key", Value::from(named.key.as_str())),
-    ]);
-    (named, values)
+fn table(overrides: &BTreeMap<String, String>) -> Value {
+    Value::from_pairs(overrides.iter().map(|(key, value)| (key.as_str(), value.as_str())))
 }
 
 /// The name of a run in an answer: a text or a whole number.

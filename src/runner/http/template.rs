@@ -37,8 +37,8 @@ enum Position {
 #[derive(Debug)]
 struct Compiled {
     environment: Environment<'static>,
-    /// Whether no value stands in it.
-    constant: bool,
+    /// The values that it reads.
+    used: BTreeSet<String>,
 }
 
 /// The address of a request; scheme, host and port are fixed when it is compiled.
@@ -76,12 +76,18 @@ impl AddressTemplate {
             return Err("an address holds no user name and no password; use `bearer_token` or a header".to_owned());
         }
         let template = Self { compiled: compile(source, known, Position::Address)?, base };
-        template.render(&trial(known)).map(|_| template)
+        try_out(known, |values| template.render(values).map(drop))?;
+        Ok(template)
     }
 
-    /// The host that every rendering keeps, with its port when it is not the usual one.
+    /// The host and port that every rendering keeps, the usual port written out.
     pub(super) fn host(&self) -> String {
         host_of(&self.base)
+    }
+
+    /// The names of the values that it reads.
+    pub(super) const fn used(&self) -> &BTreeSet<String> {
+        &self.compiled.used
     }
 
     /// The address with these values.
@@ -115,12 +121,13 @@ impl HeaderTemplate {
     /// As [`AddressTemplate::new`].
     pub(super) fn new(source: &str, known: &[&'static str]) -> Result<Self, String> {
         let template = Self(compile(source, known, Position::Header)?);
-        template.render(&trial(known)).map(|_| template)
+        try_out(known, |values| template.render(values).map(drop))?;
+        Ok(template)
     }
 
     /// Whether it says the same for every job.
-    pub(super) const fn is_constant(&self) -> bool {
-        self.0.constant
+    pub(super) fn is_constant(&self) -> bool {
+        self.0.used.is_empty()
     }
 
     /// The header's value.
@@ -146,7 +153,8 @@ impl BodyTemplate {
 
     fn new(source: &str, known: &[&'static str], position: Position) -> Result<Self, String> {
         let template = Self { compiled: compile(source, known, position)?, position };
-        template.render(&trial(known)).map(|_| template)
+        try_out(known, |values| template.render(values).map(drop))?;
+        Ok(template)
     }
 
     /// Its media type.
@@ -174,10 +182,9 @@ impl BodyTemplate {
     }
 }
 
-/// The host of an address as `allowed_hosts` writes it: with the port unless it is the usual one of its scheme.
+/// `HOST:PORT` of an address, the scheme's own port written out.
 pub(super) fn host_of(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
 }
 
 impl Compiled {
@@ -201,24 +208,31 @@ fn compile(source: &str, known: &[&'static str], position: Position) -> Result<C
     for filter in ["safe", "escape", "e"] {
         environment.remove_filter(filter);
     }
-    if position == Position::Json {
-        environment.add_filter("tojson", to_json);
-    }
+    environment.add_filter("tojson", move |value: &Value| to_json(position, value));
+    environment.add_filter("urlencode", move |value: &Value| url_encode(position, value));
     environment.add_template_owned("it", source.to_owned()).map_err(|e| e.to_string())?;
     let template = environment.get_template("it").map_err(|e| e.to_string())?;
-    let used = template.undeclared_variables(false);
-    let unknown: BTreeSet<&str> = used.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
-    if let Some(name) = unknown.first() {
+    let used: BTreeSet<String> = template.undeclared_variables(false).into_iter().collect();
+    if let Some(name) = used.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("there is no value `{name}` here; there are {}", known.join(", ")));
     }
-    let constant = used.is_empty();
-    Ok(Compiled { environment, constant })
+    Ok(Compiled { environment, used })
 }
 
-/// Values to try a template with when it is compiled, so that most mistakes show at the start and not at the first run.
-fn trial(known: &[&'static str]) -> Values {
-    let value = |name: &str| if name == "overrides" { Value::from_object(Anything) } else { Value::from("1") };
-    known.iter().map(|name| (*name, value(name))).collect()
+/// Tries a template when it is compiled, so that most mistakes show at the start and not at the first run: once as a plain
+/// `/retest` renders it, without overrides, and once with any that it may ask for.
+fn try_out(known: &[&'static str], render: impl Fn(&Values) -> Result<(), String>) -> Result<(), String> {
+    let values = |overrides: Value| -> Values {
+        let value = |name: &str| match name {
+            "overrides" => overrides.clone(),
+            "change" => Value::from(1),
+            _ => Value::from("1"),
+        };
+        known.iter().map(|name| (*name, value(name))).collect()
+    };
+    render(&values(Value::from_pairs(std::iter::empty::<(&str, &str)>())))
+        .map_err(|why| format!("without overrides: {why}; `default` gives a value that may be missing"))?;
+    render(&values(Value::from_object(Anything)))
 }
 
 /// Overrides of which every one is there.
@@ -241,9 +255,21 @@ impl Object for JsonText {
     }
 }
 
-fn to_json(value: &Value) -> Result<Value, Error> {
+/// The filter `tojson`: in a JSON body the value with its own quotes, elsewhere the same as text, escaped for its place.
+fn to_json(position: Position, value: &Value) -> Result<Value, Error> {
     let text = serde_json::to_string(value).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))?;
-    Ok(Value::from_object(JsonText(unmarked(&text))))
+    Ok(match position {
+        Position::Json => Value::from_object(JsonText(unmarked(&text))),
+        Position::Address | Position::Form | Position::Header => Value::from(text),
+    })
+}
+
+/// The filter `urlencode`: nothing where values are percent-encoded anyway, so that nothing is encoded twice.
+fn url_encode(position: Position, value: &Value) -> Value {
+    match position {
+        Position::Address | Position::Form => value.clone(),
+        Position::Json | Position::Header => Value::from(utf8_percent_encode(&value.to_string(), SEGMENT).to_string()),
+    }
 }
 
 fn write(position: Position, out: &mut Output<'_>, value: &Value) -> Result<(), Error> {
@@ -262,6 +288,8 @@ fn write(position: Position, out: &mut Output<'_>, value: &Value) -> Result<(), 
             write!(out, "{VALUE_MARK}{}", form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>())?;
         }
         Position::Header => out.write_str(&text)?,
+        // A number or `true` is one value inside quotes and outside; whether it is one is the template's doing.
+        Position::Json if matches!(value.kind(), ValueKind::Number | ValueKind::Bool) => out.write_str(&text)?,
         Position::Json => {
             let quoted = serde_json::Value::String(text).to_string();
             let inside = quoted.get(1..quoted.len() - 1).unwrap_or_default();
@@ -382,6 +410,7 @@ mod tests {
             "https://ci.example/{{ secret }}",
             "https://ci.example/{{ job",
             "https://ci.example/{{ job | safe }}",
+            "https://ci.example/{{ overrides.kernel }}",
         ] {
             assert!(AddressTemplate::new(source, &KNOWN).is_err(), "{source}");
         }
@@ -422,7 +451,8 @@ mod tests {
 
     #[test]
     fn a_value_in_a_form_stays_one_field() {
-        let template = BodyTemplate::form("job={{ job }}&kernel={{ overrides.kernel }}", &KNOWN).expect("compiles");
+        let template =
+            BodyTemplate::form("job={{ job }}&kernel={{ overrides.kernel | default('') }}", &KNOWN).expect("compiles");
         for trick in TRICKS {
             let body = template.render(&values(trick)).expect(trick);
             let fields: Vec<(String, String)> = form_urlencoded::parse(body.as_bytes()).into_owned().collect();
@@ -439,12 +469,22 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_override_is_an_error_unless_the_template_has_a_default() {
-        let strict = BodyTemplate::form("p={{ overrides.platform }}", &KNOWN).expect("compiles");
-        assert!(strict.render(&values("x")).is_err());
+    fn an_override_that_may_be_missing_needs_a_default_from_the_start() {
+        for source in ["p={{ overrides.platform }}", "p={{ overrides.platform | upper }}"] {
+            assert!(BodyTemplate::form(source, &KNOWN).is_err(), "a plain /retest could not use {source}");
+        }
         let lenient = BodyTemplate::form("p={{ overrides.platform | default('any') }}", &KNOWN).expect("compiles");
         assert_eq!(lenient.render(&values("x")).as_deref(), Ok("p=any"));
-        let branch = BodyTemplate::form("{% if overrides.kernel %}k=1{% endif %}", &KNOWN).expect("compiles");
-        assert_eq!(branch.render(&values("x")).as_deref(), Ok("k=1"));
+        let branch = BodyTemplate::form("{% if overrides.kernel %}k={{ overrides.kernel }}{% endif %}", &KNOWN);
+        assert_eq!(branch.expect("compiles").render(&values("x")).as_deref(), Ok("k=x"));
+    }
+
+    #[test]
+    fn encoding_by_hand_changes_nothing_where_values_are_encoded_anyway() {
+        let address = AddressTemplate::new("https://ci.example/{{ job | urlencode }}", &KNOWN).expect("compiles");
+        assert_eq!(address.render(&values("a/b")).expect("an address").path(), "/a%2Fb");
+        let body = BodyTemplate::json(r#"{"to": "https://x/{{ job | urlencode }}", "n": {{ job | length }}}"#, &KNOWN);
+        let body = body.expect("compiles").render(&values("a/\"b"));
+        assert_eq!(body.as_deref(), Ok(r#"{"to": "https://x/a%2F%22b", "n": 4}"#));
     }
 }

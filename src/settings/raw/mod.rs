@@ -10,7 +10,8 @@ mod runner;
 
 pub use forge::{API_VERSION, App, Forge, Secret};
 pub use runner::{
-    Find, Job, LOG_BYTES_MAX, PROCESSES_MAX, Poll, Runner, Start, TIME_LIMIT, TOKEN_HEADER, TOKEN_SCHEME,
+    Find, GRACE, INFRASTRUCTURE_CODES, Job, LOG_BYTES_MAX, PROCESSES_MAX, Poll, Runner, Start, TIME_LIMIT,
+    TOKEN_HEADER, TOKEN_SCHEME,
 };
 
 use super::words::{Edited, LogFormat, Role};

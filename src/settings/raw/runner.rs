@@ -3,7 +3,7 @@
 //! One flat struct serves all four modules, so that a key of another module gets a fault of its own instead of "unknown".
 //! Read next: `../runner.rs`, which says which key belongs to which module.
 
-use super::super::words::{Method, RunState, RunnerModule};
+use super::super::words::{BodyFormat, Method, RunState, RunnerModule};
 use super::Secret;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 
 /// Processes one exec runner runs at once unless the file says otherwise.
 pub const PROCESSES_MAX: u64 = 4;
+/// Time an exec run has to end by itself unless the file says otherwise.
+pub const GRACE: &str = "5s";
+/// Exit codes of an exec job that mean it could not judge, unless the file says otherwise: `EX_TEMPFAIL` of sysexits.h.
+pub const INFRASTRUCTURE_CODES: [i32; 1] = [75];
 /// Wall-clock limit of one exec job unless the file says otherwise.
 pub const TIME_LIMIT: &str = "1h";
 /// Log kept of one exec run unless the file says otherwise: 10 MiB.
@@ -51,6 +55,9 @@ pub struct Runner {
     /// exec only: processes at once; further runs wait.
     #[schemars(extend("default" = PROCESSES_MAX))]
     pub processes_max: Option<u64>,
+    /// exec only: a run that is ended has this long to end by itself before it is killed.
+    #[schemars(extend("default" = GRACE))]
+    pub grace: Option<String>,
 
     /// http only: the request that starts a run.
     pub start: Option<Start>,
@@ -63,6 +70,8 @@ pub struct Runner {
     /// http only: the other system reports the end itself, to the address in `{{ callback_url }}`.
     #[schemars(extend("default" = false))]
     pub callback: Option<bool>,
+    /// http only: secret of at least 24 bytes that the token of each run's callback is made from; needed with `callback`.
+    pub callback_secret: Option<Secret>,
     /// http only: secret sent with every request.
     pub token: Option<Secret>,
     /// http only: header that carries it.
@@ -89,11 +98,13 @@ impl Default for Runner {
             job: Vec::new(),
             directory: None,
             processes_max: None,
+            grace: None,
             start: None,
             poll: None,
             find: None,
             cancel: None,
             callback: None,
+            callback_secret: None,
             token: None,
             token_header: None,
             token_scheme: None,
@@ -138,6 +149,9 @@ pub struct Job {
     /// exec only: bytes of log kept of one run; the middle of a longer one is dropped.
     #[schemars(extend("default" = LOG_BYTES_MAX))]
     pub log_bytes_max: Option<u64>,
+    /// exec only: exit codes that mean "could not judge" instead of "failed".
+    #[schemars(extend("default" = INFRASTRUCTURE_CODES))]
+    pub infrastructure_codes: Option<Vec<i32>>,
 }
 
 /// The request that starts a run.
@@ -149,10 +163,12 @@ pub struct Start {
     /// Its address, a template from the path on.
     #[schemars(required)]
     pub url: Option<String>,
-    /// Further headers; the values are templates.
+    /// Further headers; the values are templates. Those without a value in them go with every request of the runner.
     pub headers: BTreeMap<String, String>,
-    /// Its body, a template. JSON unless `headers` says otherwise.
+    /// Its body, a template.
     pub body: Option<String>,
+    /// `json`: values stand in quotes, or bring them with the filter `tojson`. `form`: `name={{ value }}&…`.
+    pub body_format: BodyFormat,
     /// JSON pointer to the run's id in the answer.
     pub id_pointer: Option<String>,
     /// JSON pointer to the run's page in the answer.
@@ -170,6 +186,7 @@ impl Default for Start {
             url: None,
             headers: BTreeMap::new(),
             body: None,
+            body_format: BodyFormat::Json,
             id_pointer: None,
             url_pointer: None,
             success: vec![200, 201, 202],
@@ -187,18 +204,26 @@ pub struct Poll {
     pub url: Option<String>,
     /// JSON pointer to the run's state in the answer.
     pub state_pointer: String,
-    /// What each word of the other system means. A word that is not listed counts as still running.
-    #[schemars(required)]
-    pub states: Option<BTreeMap<String, RunState>>,
+    /// What each word of the other system means; our own words need no entry. Any other word counts as still running.
+    pub states: BTreeMap<String, RunState>,
     /// JSON pointer to the run's page in the answer.
     pub url_pointer: Option<String>,
+    /// JSON pointer to the reason why a run failed.
+    pub cause_pointer: Option<String>,
     /// Address of the run's log as plain text, a template from the path on.
     pub log_url: Option<String>,
 }
 
 impl Default for Poll {
     fn default() -> Self {
-        Self { url: None, state_pointer: "/state".into(), states: None, url_pointer: None, log_url: None }
+        Self {
+            url: None,
+            state_pointer: "/state".into(),
+            states: BTreeMap::new(),
+            url_pointer: None,
+            cause_pointer: None,
+            log_url: None,
+        }
     }
 }
 

@@ -151,7 +151,10 @@ fn exec_jobs_are_refused() {
         &[
             ("time_limit = \"0s\"", "runner[0].job[0].time_limit", "out of range"),
             ("log_bytes_max = 1", "runner[0].job[0].log_bytes_max", "out of range"),
-            ("overrides = [\"a-b\"]", "runner[0].job[0].overrides[0]", "cannot name a variable"),
+            ("overrides = [\"a.b\"]", "runner[0].job[0].overrides[0]", "cannot name a variable"),
+            ("overrides = [\"kernel\", \"KERNEL\"]", "runner[0].job[0].overrides[1]", "the same variable"),
+            ("overrides = [\"ld-library-path\"]", "runner[0].job[0].overrides[0]", "decides which code runs"),
+            ("infrastructure_codes = [0]", "runner[0].job[0].infrastructure_codes", "no failing exit code"),
             ("overrides = [\"LD_PRELOAD\"]", "runner[0].job[0].overrides[0]", "decides which code runs"),
             ("overrides = [\"path\"]", "runner[0].job[0].overrides[0]", "decides which code runs"),
             ("overrides = [\"RETEST_SHA\"]", "runner[0].job[0].overrides[0]", "is ours"),
@@ -196,14 +199,20 @@ fn http_runners_are_refused() {
         ("token = { env = \"TOKEN\" }\ntoken_header = \"a b\"".into(), "token_header", "cannot name a header"),
         (r#"cancel = { url = "https://ci.example/{{ nobody }}" }"#.into(), "cancel.url", "there is no `nobody`"),
         ("cancel = {}".into(), "cancel.url", "is missing"),
+        (r#"cancel = { url = "https://ci.example/{{ sha }}" }"#.into(), "cancel.url", "there is no `sha`"),
+        (r#"callback_secret = { env = "HOOK" }"#.into(), "callback_secret", "nothing is called back"),
+        (r#"grace = "1s""#.into(), "grace", "is a key of exec runners"),
     ];
     let base = format!("{HUB}{HTTP}");
     for (text, path, words) in &rows {
         check(&base, &[(text, &format!("runner[0].{path}"), words)]);
     }
-    let elsewhere = find(r#"url = "http://ci.example/{{ key }}", id_pointer = "/id""#);
+    let elsewhere = find(r#"url = "https://ci.example:8443/{{ key }}", id_pointer = "/id""#);
     let text = format!("allowed_hosts = [\"ci.example:443\"]\n{elsewhere}");
     check(&base, &[(&text, "runner[0].find.url", "not among `allowed_hosts`")]);
+    let unnamed = base.replace(", id_pointer = \"/id\"", "").replace("{{ id }}", "{{ key }}");
+    let by_key = find(r#"url = "https://ci.example/{{ key }}", id_pointer = "/id""#);
+    check(&unnamed, &[(&by_key, "runner[0].find", "needs `start.id_pointer`")]);
     let jobs = base.replace(r#"job = [{ name = "image" }]"#, "job = []");
     check(&jobs, &[("", "runner[0].job", "there is no job")]);
 }
@@ -213,26 +222,25 @@ fn an_http_runner_whose_end_nobody_would_hear_of_is_refused() {
     let (base, poll) = (format!("{HUB}{HTTP}"), http_line("poll = "));
     let table = [
         ("", "poll", "nobody would hear of the end"),
-        (r#"poll = { url = "https://ci.example/{{ id }}" }"#, "poll.states", "is missing"),
-        (r#"poll = { url = "https://ci.example/x", states = { a = "running" } }"#, "poll.states", "no word for an end"),
+        (r#"poll = { url = "https://ci.example/x", state_pointer = "a" }"#, "poll.state_pointer", "not a JSON pointer"),
+        (r#"poll = { url = "https://ci.example/x", url_pointer = "/a~2" }"#, "poll.url_pointer", "not a JSON pointer"),
+        (r#"poll = { url = "https://ci.example/x", cause_pointer = "a" }"#, "poll.cause_pointer", "not a JSON pointer"),
         (
-            r#"poll = { url = "https://ci.example/x", states = { a = "passed" }, state_pointer = "a" }"#,
-            "poll.state_pointer",
-            "not a JSON pointer",
+            r#"poll = { url = "https://ci.example/x", log_url = "https://ci.example/{{ job }}" }"#,
+            "poll.log_url",
+            "no `job`",
         ),
-        (
-            r#"poll = { url = "https://ci.example/x", states = { a = "passed" }, url_pointer = "/a~2" }"#,
-            "poll.url_pointer",
-            "not a JSON pointer",
-        ),
+        ("callback = true\ncallback_secret = { env = \"HOOK\" }", "callback", "not told where to call back"),
     ];
-    for (instead, path, words) in table {
-        check(&base.replace(poll, instead), &[("", &format!("runner[0].{path}"), words)]);
-    }
     let public = "[server]\npublic_url = \"https://bot.example\"\n";
-    let untold = format!("{base}callback = true\n{public}");
-    assert!(only_fault(&untold).text.contains("not told where to call back"));
-    let told = base.replace("{{ job }}", "{{ callback_url | urlencode }}").replace(poll, "callback = true");
+    for (instead, path, words) in table {
+        let text = format!("{public}{}", base.replace(poll, instead));
+        check(&text, &[("", &format!("runner[0].{path}"), words)]);
+    }
+    let called_back = "callback = true\ncallback_secret = { env = \"HOOK\" }";
+    let told = base.replace("{{ job }}", "{{ callback_url }}").replace(poll, called_back);
+    let secretless = format!("{public}{}", told.replace("callback_secret = { env = \"HOOK\" }", ""));
+    check(&secretless, &[("", "runner[0].callback_secret", "is missing")]);
     check(&told, &[("", "runner[0].callback", "`server.public_url` is missing")]);
     assert!(right(&format!("{told}{public}")).warnings().is_empty());
 }
@@ -245,7 +253,8 @@ fn a_start_request_is_refused_when_a_value_could_change_where_it_goes() {
         ("{{ job }}://ci.example/", "a template before its path"),
         ("https://ci.example{{ job }}/x", "a template before its path"),
         ("https://ci.example:{{ change }}/x", "a template before its path"),
-        ("https://ci.example?{{ job }}", ""),
+        ("https://ci.example?{{ job }}", "a template before its path"),
+        ("https://ci.example/?a={{ job }}&b={{ overrides.kernel }}", ""),
         ("https://a:b@ci.example/x", "user name or password"),
         ("https://ci.example/{% if job %}x{% endif %}", "has a block"),
         ("https://ci.example/#{{ job }}", "has a block, a comment or a `#`"),
@@ -271,6 +280,8 @@ fn a_start_request_is_refused_when_a_value_could_change_where_it_goes() {
 fn a_start_request_is_refused_for_its_other_parts() {
     let table = [
         (r#"body = "{{ who }}""#, "start.body", "there is no `who`"),
+        (r#"body = "{{ job }}""#, "start.body", "does not give JSON"),
+        (r#"body = "{{ job | tojson }}", body_format = "form""#, "start.body", "not a working template"),
         ("success = []", "start.success", "is empty"),
         ("success = [500]", "start.success[0]", "out of range"),
         (r#"timeout = "1h""#, "start.timeout", "out of range"),

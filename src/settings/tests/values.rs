@@ -1,7 +1,7 @@
 //! What a right configuration means.
 
 use super::super::{
-    ForgeDetails, ForgeKind, GithubAuth, JobSelector, LogFormat, Role, RunState, RunnerDetails, RunnerModule,
+    Body, ForgeDetails, ForgeKind, GithubAuth, JobSelector, LogFormat, Role, RunState, RunnerDetails, RunnerModule,
 };
 use super::{EXEC, HTTP, HUB, LAB, right};
 use std::time::Duration;
@@ -102,6 +102,7 @@ fn an_exec_job_has_its_process() {
     assert_eq!(unit.command, ["make", "check"]);
     assert_eq!((unit.time_limit, unit.log_bytes_max), (Duration::from_secs(90), 10_485_760));
     assert_eq!(unit.environment.get("A").map(String::as_str), Some("1"));
+    assert_eq!((exec.grace, unit.infrastructure_codes.as_slice()), (Duration::from_secs(5), [75].as_slice()));
     assert_eq!((exec.processes_max, exec.directory.to_str()), (4, Some("runs")));
 }
 
@@ -112,15 +113,29 @@ fn an_http_runner_has_its_requests_and_hosts() {
     assert_eq!(http.start.url.template.source(), "https://ci.example/jobs/{{ job }}");
     assert_eq!(http.start.url.origin.as_str(), "https://ci.example/");
     assert_eq!(http.start.success, [200, 201, 202]);
-    assert_eq!(http.allowed_hosts, ["ci.example:443"]);
+    assert_eq!(http.allowed_hosts, ["ci.example"]);
     let poll = http.poll.as_ref().expect("it is there");
     assert_eq!((poll.state_pointer.as_str(), poll.states["bad"]), ("/state", RunState::Failed));
     let token = http.token.as_ref().expect("it is there");
     assert_eq!((token.header.as_str(), token.scheme.as_str()), ("Authorization", "Bearer"));
 
-    let hosts = right(&format!("{HUB}{HTTP}allowed_hosts = [\"ci.example\", \"[::1]:8080\"]\n"));
+    let hosts = right(&format!("{HUB}{HTTP}allowed_hosts = [\"ci.example\", \"[::1]:8080\", \"plain:80\"]\n"));
     let RunnerDetails::Http(http) = &hosts.runners[0].kind else { panic!("not http") };
-    assert_eq!(http.allowed_hosts, ["ci.example:443", "ci.example:80", "[::1]:8080"]);
+    assert_eq!(http.allowed_hosts, ["ci.example", "[::1]:8080", "plain"]);
+}
+
+#[test]
+fn a_body_is_json_unless_it_is_said_to_be_a_form() {
+    let table = [
+        (r#"body = '{"job": "{{ job }}", "all": {{ overrides | tojson }}}'"#, true),
+        (r#"body = "job={{ job }}&k={{ overrides.kernel | default('x') }}", body_format = "form""#, false),
+    ];
+    for (body, json) in table {
+        let text = format!("{HUB}{HTTP}").replace("id_pointer = \"/id\"", &format!("id_pointer = \"/id\", {body}"));
+        let settings = right(&text);
+        let RunnerDetails::Http(http) = &settings.runners[0].kind else { panic!("not http") };
+        assert_eq!(matches!(http.start.body, Some(Body::Json(_))), json, "{body}");
+    }
 }
 
 #[test]
@@ -146,7 +161,7 @@ fn the_summary_names_forges_runners_and_limits() {
         "forge `lab`: gitlab at https://gitlab.com/ with a token, no webhook tokens, 1 signing keys (without id)",
         "runner `here`: exec of every forge, 1 jobs declared, deadline 1day",
         "runner `builder`: http of every forge, 1 jobs declared",
-        "hosts ci.example:443",
+        "hosts ci.example",
         "10 retries per job and head",
     ] {
         assert!(summary.contains(words), "{words} is not in\n{summary}");

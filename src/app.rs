@@ -1,0 +1,354 @@
+//! The composition root: turns settings into forges, runners, rules and a world. The only place that names adapters.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::Router;
+use retest_commands::{Grammar, GrammarSettings};
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::decide::{Limits, Posts, Rights};
+use crate::domain::{ForgeName, JobName, Role, RunnerName};
+use crate::flow::{Declared, Declares, Driver, EditedComments, Parts, Rules, RunnerEntry, StopAt, World};
+use crate::http::{Bounds, Http};
+use crate::ports::{Clock, Forge, Runner, Secrets};
+use crate::runner::{exec, http as http_runner};
+use crate::settings::{self, ForgeDetails, RunnerDetails, Settings};
+use crate::store::Store;
+
+/// How long news is collected before it is posted, so that one report tells of a plan and its start.
+const REPORT_DELAY: Duration = Duration::from_millis(1_500);
+
+/// How often missed comments are looked for.
+const CATCH_UP_EVERY: Duration = Duration::from_secs(1_800);
+
+/// What a life of the program is given besides its settings.
+#[derive(Clone, Debug)]
+pub struct Life {
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// A name that no other life has.
+    pub me: String,
+    /// The executable that supervises local processes: this program's own.
+    pub supervisor: PathBuf,
+    /// Where a test stops it.
+    pub stop_at: StopAt,
+    /// Overrides the delay before posts; stories set it to zero.
+    pub report_delay: Option<Duration>,
+}
+
+impl Life {
+    /// An ordinary life: the system's clock, this executable, no stop.
+    ///
+    /// # Errors
+    /// When the path of this executable cannot be told.
+    pub fn ordinary(clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let supervisor = std::env::current_exe().context("the path of this program cannot be told")?;
+        let me = format!("{}-{}", std::process::id(), clock.now().ms());
+        Ok(Self { clock, me, supervisor, stop_at: StopAt::Never, report_delay: None })
+    }
+}
+
+/// The whole program, put together and not yet running.
+#[derive(Debug)]
+pub struct App {
+    /// What the loops work with.
+    pub world: Arc<World>,
+    http: Http,
+    bounds: Bounds,
+    metrics_beside: bool,
+}
+
+impl App {
+    /// Puts the program together: opens the store, checks every adapter's configuration. Calls nobody.
+    ///
+    /// # Errors
+    /// What cannot be opened or used, and where it stands.
+    pub async fn build(settings: &Settings, life: Life) -> anyhow::Result<Self> {
+        let path = &settings.store.path;
+        let store = Store::open(path, settings.store.commit_batch_max)
+            .await
+            .with_context(|| format!("the store `{}` cannot be opened", path.display()))?;
+        let grammar = grammar(settings)?;
+        let client = client(&life)?;
+        let adapters = Adapters { settings, client, life: &life, grammar: grammar.clone() };
+        let mut forges = Vec::new();
+        let mut runners = Vec::new();
+        for forge in &settings.forges {
+            forges.push(adapters.forge(forge, &mut runners)?);
+        }
+        for runner in &settings.runners {
+            if let Some(entry) = adapters.entry(runner)? {
+                runners.push(entry);
+            }
+        }
+        // The order of the configuration decides which of two runners gets a job that both declare.
+        runners.sort_by_key(|e| settings.runners.iter().position(|r| r.name == e.runner.name().as_str()));
+        let mut rules = rules(settings);
+        rules.report_delay = life.report_delay.unwrap_or(REPORT_DELAY);
+        let parts = Parts { store, runners, grammar, rules, stop_at: life.stop_at };
+        let world = Arc::new(World::new(parts, forges, Arc::clone(&life.clock), life.me.clone()));
+        let server = &settings.server;
+        let http = Http::new(Arc::clone(&world), server.body_bytes_max, server.request_timeout);
+        let bounds = Bounds {
+            connections_max: server.connections_max,
+            header_timeout: server.header_timeout,
+            drain_timeout: server.drain_timeout,
+        };
+        Ok(Self { world, http, bounds, metrics_beside: settings.metrics.listen.is_none() })
+    }
+
+    /// Everything that is answered over HTTP; the metrics are among it unless they have an address of their own.
+    pub fn router(&self) -> Router {
+        let router = self.http.router();
+        if self.metrics_beside { router.merge(self.http.metrics_router()) } else { router }
+    }
+
+    /// Runs until `stop` is cancelled; then drains: no new connection, running requests end, running passes end, the
+    /// store is closed.
+    pub async fn serve(self, listener: TcpListener, metrics: Option<TcpListener>, stop: CancellationToken) {
+        let driver = Driver::start(&self.world);
+        let beside = metrics.map(|listener| {
+            tokio::spawn(crate::http::serve(listener, self.http.metrics_router(), self.bounds, stop.clone()))
+        });
+        let http = self.http.clone();
+        let asked = stop.clone();
+        tokio::spawn(async move {
+            asked.cancelled().await;
+            http.start_draining();
+        });
+        crate::http::serve(listener, self.router(), self.bounds, stop).await;
+        driver.stop().await;
+        if let Some(beside) = beside {
+            beside.await.ok();
+        }
+        self.world.store.close().await;
+    }
+}
+
+/// One HTTP client for every outside call.
+fn client(life: &Life) -> anyhow::Result<reqwest::Client> {
+    let _ = life;
+    reqwest::Client::builder()
+        .user_agent(concat!("retest-bot/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(Duration::from_secs(10))
+        .pool_idle_timeout(Duration::from_secs(60))
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .context("the HTTP client cannot be built")
+}
+
+/// The chat grammar as configured.
+///
+/// # Errors
+/// Aliases or names that contradict each other.
+pub fn grammar(settings: &Settings) -> anyhow::Result<Grammar> {
+    let commands = &settings.commands;
+    let aliases = commands.aliases.iter().map(|a| retest_commands::Alias { phrase: a.phrase.clone(), means: a.means.clone() });
+    let mut logins = commands.mention.clone();
+    logins.extend(settings.forges.iter().filter_map(|f| f.bot_login.clone()));
+    let new = GrammarSettings {
+        prefix: commands.prefix.clone(),
+        bot_logins: logins,
+        aliases: aliases.collect(),
+        commands_max: commands.commands_max,
+        disabled: commands.disabled.clone(),
+        ..GrammarSettings::default()
+    };
+    Grammar::new(new).map_err(|error| anyhow::anyhow!("[commands]: {error}"))
+}
+
+/// The operator's decisions in the words of the loops.
+pub fn rules(settings: &Settings) -> Rules {
+    let role = |r: settings::Role| -> Role {
+        match r {
+            settings::Role::None => Role::None,
+            settings::Role::Read => Role::Read,
+            settings::Role::Triage => Role::Triage,
+            settings::Role::Write => Role::Write,
+            settings::Role::Maintain => Role::Maintain,
+            settings::Role::Admin => Role::Admin,
+        }
+    };
+    let rights = &settings.rights;
+    Rules {
+        rights: Rights {
+            retest: role(rights.retest),
+            retest_author: rights.retest_author,
+            force: role(rights.force),
+            test: role(rights.test),
+            cancel: role(rights.cancel),
+            ok_to_test: role(rights.ok_to_test),
+            help: role(rights.help),
+        },
+        limits: Limits { jobs_max: settings.limits.jobs_per_command_max },
+        posts: Posts {
+            aggregate: settings.status.aggregate_context.clone(),
+            target_url: settings.status.target_url.as_ref().map(ToString::to_string),
+        },
+        reports: settings.report.enabled,
+        reactions: settings.report.reaction,
+        report_delay: REPORT_DELAY,
+        comment_age_max: settings.commands.comment_age_max,
+        edited: match settings.commands.edited {
+            settings::Edited::Ignore => EditedComments::Ignored,
+            settings::Edited::NewCommands => EditedComments::NewCommands,
+        },
+        role_cache: rights.role_cache,
+        retention: settings.store.retention,
+        catch_up_every: CATCH_UP_EVERY,
+    }
+}
+
+struct Adapters<'a> {
+    settings: &'a Settings,
+    client: reqwest::Client,
+    life: &'a Life,
+    grammar: Grammar,
+}
+
+impl Adapters<'_> {
+    /// A forge, and the runners that are its own CI (they share its client).
+    fn forge(&self, forge: &settings::Forge, runners: &mut Vec<RunnerEntry>) -> anyhow::Result<Arc<dyn Forge>> {
+        match &forge.kind {
+            ForgeDetails::Github(_) | ForgeDetails::Gitlab(_) => {
+                let _ = (&self.client, runners, &self.grammar);
+                anyhow::bail!("forge `{}` is of a kind that is not built in", forge.name)
+            }
+        }
+    }
+
+    /// A runner that needs no forge's client; none for those that do.
+    fn entry(&self, runner: &settings::Runner) -> anyhow::Result<Option<RunnerEntry>> {
+        let module: Arc<dyn Runner> = match &runner.kind {
+            RunnerDetails::GithubActions | RunnerDetails::GitlabCi => return Ok(None),
+            RunnerDetails::Exec(exec) => Arc::new(self.exec(runner, exec)?),
+            RunnerDetails::Http(http) => Arc::new(self.http(runner, http)?),
+        };
+        Ok(Some(entry(runner, module)))
+    }
+
+    fn exec(&self, runner: &settings::Runner, exec: &settings::Exec) -> anyhow::Result<exec::ExecRunner> {
+        let overrides = |name: &str| runner.job(name).map(|j| j.overrides.clone()).unwrap_or_default();
+        let jobs = exec.commands.iter().map(|c| exec::ExecJob {
+            name: JobName::new(&c.job),
+            command: c.command.clone(),
+            working_directory: c.working_directory.clone(),
+            time_limit: c.time_limit,
+            environment: c.environment.clone(),
+            overrides: overrides(&c.job),
+            log_bytes_max: c.log_bytes_max,
+            infrastructure_codes: c.infrastructure_codes.clone(),
+        });
+        let config = exec::ExecConfig {
+            name: RunnerName::new(&runner.name),
+            state_directory: exec.directory.clone(),
+            supervisor: self.life.supervisor.clone(),
+            jobs: jobs.collect(),
+            processes_max: exec.processes_max,
+            grace: exec.grace,
+        };
+        exec::ExecRunner::open(config, Arc::clone(&self.life.clock)).with_context(|| format!("runner `{}`", runner.name))
+    }
+
+    fn http(&self, runner: &settings::Runner, http: &settings::Http) -> anyhow::Result<http_runner::HttpRunner> {
+        let callback = http.callback.as_ref().map(|secret| {
+            let base = self.settings.server.public_url.as_ref().map(ToString::to_string).unwrap_or_default();
+            let url = format!("{}/callbacks/{}", base.trim_end_matches('/'), runner.name);
+            http_runner::Callback { url, secret: secret.value().clone() }
+        });
+        let start = &http.start;
+        let headers = start.headers.iter().map(|(n, v)| (n.clone(), SecretString::from(v.source()))).collect();
+        let body = start.body.as_ref().map(|body| match body {
+            settings::Body::Json(t) => http_runner::HttpBody::Json(t.source().to_owned()),
+            settings::Body::Form(t) => http_runner::HttpBody::Form(t.source().to_owned()),
+        });
+        let config = http_runner::HttpConfig {
+            name: RunnerName::new(&runner.name),
+            jobs: runner
+                .jobs
+                .iter()
+                .map(|j| http_runner::HttpJob { pattern: j.name.as_str().to_owned(), overrides: j.overrides.clone() })
+                .collect(),
+            start: http_runner::StartRequest {
+                method: start.method.to_string(),
+                url: start.url.source().to_owned(),
+                headers,
+                body,
+                id_pointer: start.id_pointer.clone(),
+                url_pointer: start.url_pointer.clone(),
+                success: start.success.clone(),
+                timeout: start.timeout,
+            },
+            poll: http.poll.as_ref().map(|p| http_runner::PollRequest {
+                url: p.url.source().to_owned(),
+                state_pointer: p.state_pointer.clone(),
+                url_pointer: p.url_pointer.clone(),
+                cause_pointer: p.cause_pointer.clone(),
+                log_url: p.log_url.as_ref().map(|u| u.source().to_owned()),
+            }),
+            states: http.poll.iter().flat_map(|p| p.states.iter()).map(|(w, s)| (w.clone(), state(*s))).collect(),
+            find: http.find.as_ref().map(|f| http_runner::FindRequest {
+                url: f.url.source().to_owned(),
+                id_pointer: f.id_pointer.clone(),
+            }),
+            cancel: http.cancel.as_ref().map(|c| http_runner::CancelRequest {
+                method: c.method.to_string(),
+                url: c.url.source().to_owned(),
+            }),
+            callback,
+            bearer_token: http.token.as_ref().map(|t| t.secret.value().clone()),
+            allowed_hosts: http.allowed_hosts.clone(),
+        };
+        http_runner::HttpRunner::new(config, Arc::clone(&self.life.clock)).with_context(|| format!("runner `{}`", runner.name))
+    }
+}
+
+const fn state(word: settings::RunState) -> crate::domain::JobState {
+    use crate::domain::JobState as S;
+    match word {
+        settings::RunState::Pending => S::Pending,
+        settings::RunState::Running => S::Running,
+        settings::RunState::Passed => S::Passed,
+        settings::RunState::Failed => S::Failed,
+        settings::RunState::Infrastructure => S::Infrastructure,
+        settings::RunState::TimedOut => S::TimedOut,
+        settings::RunState::Cancelled => S::Cancelled,
+        settings::RunState::Skipped => S::Skipped,
+        settings::RunState::Lost => S::Lost,
+    }
+}
+
+fn entry(runner: &settings::Runner, module: Arc<dyn Runner>) -> RunnerEntry {
+    let declared = |job: &settings::Job| {
+        let which = match &job.name {
+            settings::JobSelector::Name(name) => Declares::Job(JobName::new(name)),
+            settings::JobSelector::Pattern(glob) => Declares::Pattern(glob.clone()),
+        };
+        let declared = Declared {
+            standalone: job.standalone,
+            needs: job.needs.iter().map(JobName::new).collect(),
+            required: job.required == Some(true),
+            platform: job.platform.clone(),
+        };
+        (which, declared)
+    };
+    RunnerEntry {
+        runner: module,
+        forge: runner.forge.as_deref().map(ForgeName::from),
+        repositories: runner.repositories.glob_set(),
+        attempts_max: runner.attempts_max,
+        deadline: runner.deadline,
+        poll_min: runner.poll_min,
+        poll_max: runner.poll_max,
+        jobs: runner.jobs.iter().map(declared).collect(),
+    }
+}
+
+fn secrets(list: &[settings::Secret]) -> Secrets {
+    Secrets::new(list.iter().map(|s| s.value().clone()).collect())
+}

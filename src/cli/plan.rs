@@ -1,0 +1,281 @@
+//! `retest-bot plan`: decides a comment on a snapshot, offline. People test their rules with it before they ship them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args as ClapArgs;
+use retest_commands::{Command, Grammar, GrammarSettings, Parsed};
+use serde::{Deserialize, Serialize};
+
+use crate::decide::{
+    Ask, JobView, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot, Standalone, Verb, Wish, authorise,
+    code, job_list, plan,
+};
+use crate::domain::{
+    Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder, RunRef,
+    RunnerName, Timestamp,
+};
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct Args {
+    /// The snapshot as JSON (`docs/cli.md` shows one); `-` reads standard input.
+    #[arg(long)]
+    snapshot: PathBuf,
+    /// The comment.
+    #[arg(long)]
+    comment: String,
+    /// A configuration whose grammar, rights and limits are used instead of the defaults.
+    #[arg(long, short)]
+    config: Option<PathBuf>,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    forge: String,
+    change: InputChange,
+    actor: InputActor,
+    jobs: Vec<InputJob>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InputChange {
+    number: u64,
+    head: CommitSha,
+    author: String,
+    open: bool,
+    #[serde(default)]
+    from_fork: bool,
+    #[serde(default)]
+    approved: bool,
+    #[serde(default)]
+    labels: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InputActor {
+    login: String,
+    role: Role,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InputJob {
+    name: String,
+    #[serde(default)]
+    runner: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    state: JobState,
+    #[serde(default)]
+    required: bool,
+    #[serde(default = "one")]
+    runs: u32,
+    #[serde(default)]
+    needs: Option<Vec<JobName>>,
+    #[serde(default)]
+    standalone: Option<bool>,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    platform: Option<String>,
+    #[serde(default)]
+    allow_failure: bool,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// What a comment comes to (DESIGN section 11).
+#[derive(Debug, Default, Serialize)]
+struct Output {
+    start: Vec<OutputStart>,
+    leave: Vec<OutputLeave>,
+    refused: Option<Refusal>,
+    reply: String,
+}
+
+#[derive(Debug, Serialize)]
+struct OutputStart {
+    job: String,
+    runner: Option<String>,
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+struct OutputLeave {
+    job: String,
+    reason: &'static str,
+    text: String,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let text = super::read_input(&args.snapshot)?;
+    let mut json = serde_json::Deserializer::from_str(&text);
+    let input: Input = serde_path_to_error::deserialize(&mut json)
+        .with_context(|| format!("the snapshot `{}` is not in the documented form", args.snapshot.display()))?;
+    let (grammar, rights, jobs_max) = match &args.config {
+        Some(path) => {
+            let settings = super::load(path)?;
+            let rules = crate::app::rules(&settings);
+            (crate::app::grammar(&settings)?, rules.rights, rules.limits.jobs_max)
+        }
+        None => {
+            let grammar = Grammar::new(GrammarSettings::default()).map_err(|error| anyhow::anyhow!("{error}"))?;
+            (grammar, Rights::default(), usize::MAX)
+        }
+    };
+    let parsed = retest_commands::parse(&args.comment, &grammar);
+    let output = decide(&input, &parsed, &rights, jobs_max)?;
+    if args.json { super::print_line(&super::pretty(&output)) } else { super::print_line(output.reply.trim_end()) }
+}
+
+fn decide(input: &Input, parsed: &Parsed, rights: &Rights, jobs_max: usize) -> anyhow::Result<Output> {
+    let snapshot = snapshot(input, jobs_max);
+    let actor = Actor { id: 2, login: input.actor.login.clone(), is_bot: false };
+    // In a snapshot people are known by login: the author is the one with the same.
+    let actor = if input.actor.login == input.change.author { Actor { id: 1, ..actor } } else { actor };
+    let mut output = Output::default();
+    for mistake in &parsed.mistakes {
+        let text = format!("not run: {}", crate::decide::plain_words(&mistake.hint));
+        output.leave.push(OutputLeave { job: mistake.text.clone(), reason: "not_understood", text });
+    }
+    let mut taken: Vec<usize> = Vec::new();
+    for one in &parsed.commands {
+        if !input.change.open {
+            output.refused = Some(Refusal::new(RefusalKind::Closed, "the change is closed, so nothing is started on it"));
+            break;
+        }
+        let may = |ask| authorise(ask, &snapshot.change, &actor, input.actor.role, rights);
+        let (verb, wish, proof) = match &one.command {
+            Command::Retest(w) => (Verb::Retest, w, may(if w.flags.force { Ask::Force } else { Ask::Retest })),
+            Command::Test(w) => (Verb::Test, &w.0, may(Ask::Test)),
+            Command::Jobs(_) => {
+                match may(Ask::Help) {
+                    Ok(proof) => output.leave.extend(job_list(&snapshot, &proof).iter().map(left)),
+                    Err(refusal) => output.refused = Some(refusal),
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        let proof = match proof {
+            Ok(proof) => proof,
+            Err(refusal) => {
+                output.refused = Some(refusal);
+                continue;
+            }
+        };
+        let wish = Wish {
+            verb,
+            selection: &wish.selection,
+            force: wish.flags.force,
+            dry_run: wish.flags.dry_run,
+            overrides: &wish.overrides,
+        };
+        let made = plan(&snapshot, &wish, &proof);
+        for item in made.start.iter().filter(|item| !taken.contains(&item.at)) {
+            let Some(job) = input.jobs.get(item.at) else { continue };
+            output.start.push(OutputStart { job: job.name.clone(), runner: job.runner.clone(), why: item.why.clone() });
+        }
+        taken.extend(made.start.iter().map(|item| item.at));
+        output.leave.extend(made.leave.iter().map(left));
+    }
+    output.reply = reply(&output);
+    Ok(output)
+}
+
+fn left(item: &LeaveItem) -> OutputLeave {
+    OutputLeave { job: item.name.clone(), reason: item.reason.as_str(), text: item.text.clone() }
+}
+
+fn reply(output: &Output) -> String {
+    let mut text = String::new();
+    if let Some(refusal) = &output.refused {
+        text.push_str(&format!("- not run: {}\n", refusal.text));
+    }
+    for start in &output.start {
+        text.push_str(&format!("- {}: started ({})\n", code(&start.job), start.why));
+    }
+    for leave in &output.leave {
+        let name = if leave.job.is_empty() { String::new() } else { format!("{}: ", code(&leave.job)) };
+        text.push_str(&format!("- {name}{}\n", leave.text));
+    }
+    text
+}
+
+/// The snapshot in the planner's words. Every job with a runner can be started by it, unless its state forbids.
+fn snapshot(input: &Input, jobs_max: usize) -> Snapshot {
+    let forge = input.forge.as_str().into();
+    let author = Actor { id: 1, login: input.change.author.clone(), is_bot: false };
+    let change = Change {
+        key: ChangeKey { repo: RepoKey { forge, id: 1 }, number: input.change.number },
+        head: input.change.head.clone(),
+        author: Some(author),
+        open: input.change.open,
+        from_fork: input.change.from_fork,
+        base_ref: "main".into(),
+        labels: input.change.labels.clone(),
+        head_pipeline: None,
+        source_ref: None,
+        approved_head: input.change.approved.then(|| input.change.head.clone()),
+        updated_at: Timestamp::default(),
+    };
+    let jobs: Vec<Job> = input.jobs.iter().map(job).collect();
+    let by_name: HashMap<&JobName, JobState> = crate::decide::states(&jobs);
+    let view = |(job, raw): (&Job, &InputJob)| JobView {
+        standalone: Standalone::of(job, raw.standalone, &by_name),
+        open: None::<OpenRetry>,
+        retries: 0,
+        platform: raw.platform.clone(),
+        overrides: Vec::new(),
+        job: job.clone(),
+    };
+    let jobs_view = jobs.iter().zip(&input.jobs).map(view).collect();
+    let mut runners = BTreeMap::new();
+    for raw in &input.jobs {
+        if let Some(name) = &raw.runner {
+            runners.entry(RunnerName::new(name)).or_insert_with(|| facts(raw));
+        }
+    }
+    Snapshot { change, jobs: jobs_view, runners, limits: Limits { jobs_max }, now: Timestamp::default() }
+}
+
+fn facts(raw: &InputJob) -> RunnerFacts {
+    let native = matches!(raw.kind.as_deref(), Some("github_actions" | "gitlab_ci"));
+    RunnerFacts {
+        age_max: None,
+        starts_fresh: !native,
+        out_of_reach_for_forks: raw.kind.as_deref() == Some("gitlab_ci"),
+        attempts_max: u32::MAX,
+        runs_dependents: native,
+    }
+}
+
+fn job(raw: &InputJob) -> Job {
+    let newest = JobObservation {
+        name: JobName::new(&raw.name),
+        scope: String::new(),
+        origin: Origin::Followed,
+        run: RunRef::new(""),
+        order: RunOrder::default(),
+        group: None,
+        state: raw.state,
+        cause: None,
+        url: raw.url.clone(),
+        allow_failure: raw.allow_failure,
+        manual: false,
+        needs: raw.needs.clone(),
+        at: Timestamp::default(),
+    };
+    Job { newest, runner: raw.runner.as_deref().map(RunnerName::from), required: raw.required, runs: raw.runs }
+}
+
