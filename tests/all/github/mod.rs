@@ -4,6 +4,7 @@ mod calls;
 mod examples;
 mod forge;
 mod hooks;
+mod referee;
 mod runner;
 
 use std::sync::Arc;
@@ -43,24 +44,39 @@ pub fn token() -> Auth {
     Auth::Token(TOKEN.into())
 }
 
+fn options() -> Options {
+    Options {
+        app: Some(AppOptions { id: APP, slug: "retest-bot".into(), installation_id: INSTALLATION }),
+        token: Some(TOKEN.into()),
+        public_url: None,
+        start_ms: START_MS,
+    }
+}
+
 impl Site {
     pub async fn new(auth: Auth) -> Self {
         Self::with_timeout(auth, Duration::from_secs(20)).await
     }
 
     pub async fn with_timeout(auth: Auth, request_timeout: Duration) -> Self {
-        let options = Options {
-            app: Some(AppOptions { id: APP, slug: "retest-bot".into(), installation_id: INSTALLATION }),
-            token: Some(TOKEN.into()),
-            public_url: None,
-            start_ms: START_MS,
-        };
-        let sandbox = GitHubSandbox::start(options).await.expect("a loopback port");
+        let sandbox = GitHubSandbox::start(options()).await.expect("a loopback port");
+        let api_url = sandbox.base_url();
+        Self::over(sandbox, &api_url, auth, request_timeout)
+    }
+
+    /// A sandbox on `listener` that is reached, and speaks of itself, under another address.
+    pub async fn behind(auth: Auth, listener: tokio::net::TcpListener, public_url: &str) -> Self {
+        let options = Options { public_url: Some(public_url.into()), ..options() };
+        let sandbox = GitHubSandbox::start_on(listener, options).expect("a server");
+        Self::over(sandbox, public_url, auth, Duration::from_secs(20))
+    }
+
+    fn over(sandbox: GitHubSandbox, api_url: &str, auth: Auth, request_timeout: Duration) -> Self {
         let id = sandbox.add_repo(REPO);
         let clock = ManualClock::at(Timestamp::from_ms(START_MS));
         let config = GitHubConfig {
             name: ForgeName::new("github"),
-            api_url: sandbox.base_url().parse().expect("an address"),
+            api_url: api_url.parse().expect("an address"),
             api_version: "2022-11-28".into(),
             auth,
             request_timeout,

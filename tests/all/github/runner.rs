@@ -39,7 +39,7 @@ fn order(site: &Site, run: u64, names: &[&str], whole_group: bool) -> DispatchOr
         let newest = newest.expect("a job of that name");
         JobOrder {
             key: DispatchKey::new(format!("key-{name}")),
-            job: JobName::new(**name),
+            job: JobName::new(*name),
             scope: "CI".into(),
             source_run: Some(RunRef::new(format!("{run}/{}/{}", newest.attempt, newest.id))),
             source_order: RunOrder(run as i64, i64::from(newest.attempt)),
