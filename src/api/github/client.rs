@@ -14,7 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::access::{Access, Key};
+use super::access::{Access, Key, USER_AGENT};
 use super::cache::{Cache, Kept};
 use super::exchange::{Lost, Outgoing, Raw, exchange};
 use super::limits::Limits;
@@ -293,7 +293,8 @@ impl GitHubApi {
         let address = address.filter(|url| url.scheme() == "https" || url.scheme() == self.config.api_url.scheme());
         let address = address.ok_or_else(|| broken("redirected to no usable address"))?;
         let download = async {
-            let answer = self.http.get(address).send().await.map_err(|_| broken("the download did not start"))?;
+            let request = self.http.get(address).header(header::USER_AGENT, USER_AGENT);
+            let answer = request.send().await.map_err(|_| broken("the download did not start"))?;
             if !answer.status().is_success() {
                 return Err(broken(&format!("the download answered {}", answer.status())));
             }

@@ -181,6 +181,7 @@ async fn what_a_broken_wire_means_depends_on_what_may_have_been_done() {
         assert!(matches!(error, CallError::Unknown { .. }), "a write, {why}: {error}");
         assert_eq!(site.count(&Method::POST, "/statuses/"), 1, "{why}: no write is repeated");
 
+        site.sandbox.label(REPO, number, "ann", why);
         site.sandbox.wire().break_next(Some(Method::GET), "/pulls/", 1, fault);
         let error = site.forge.change(&site.repo, number).await.expect_err(why);
         assert!(matches!(error, CallError::Unreachable { .. }), "a read, {why}: {error}");
