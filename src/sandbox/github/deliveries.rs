@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::GitHubSandbox;
 use super::ask::{Answer, Ask, link, list, with_links};
-use super::hooks::{Delivery, Event, Hook};
+use super::hooks::{Delivery, Event, Hook, NO_ANSWER};
 use super::state::{State, iso};
 
 impl GitHubSandbox {
@@ -113,9 +113,9 @@ impl State {
         let of_app = self.hooks.iter().any(|hook| hook.of_app && hook.id == delivery.hook_id);
         let installation = self.app.as_ref().filter(|_| of_app).map(|app| app.installation_id);
         let status = match delivery.status_code {
-            0 => "failed to connect to host",
-            200..=299 => "OK",
-            _ => "Invalid HTTP Response",
+            NO_ANSWER => "failed to connect to host".to_owned(),
+            200..=299 => "OK".to_owned(),
+            code => format!("Invalid HTTP Response: {code}"),
         };
         json!({
             "id": delivery.id,
@@ -123,7 +123,7 @@ impl State {
             "delivered_at": iso(delivery.delivered_ms),
             "redelivery": delivery.redelivery,
             "duration": 0.02,
-            "status": format!("{status}{}", if status == "OK" { String::new() } else { format!(": {}", delivery.status_code) }),
+            "status": status,
             "status_code": delivery.status_code,
             "event": delivery.event.event,
             "action": delivery.event.action,

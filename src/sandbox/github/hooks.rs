@@ -16,6 +16,9 @@ use super::{Delivered, GitHubSandbox};
 /// Time the receiver has to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
+/// Status code the service records when no answer came.
+pub(super) const NO_ANSWER: u16 = 502;
+
 /// Where webhooks go.
 #[derive(Clone, Debug)]
 pub(super) struct Hook {
@@ -165,7 +168,7 @@ impl State {
     fn record(&mut self, parcel: Parcel, answer: Option<(u16, String)>) -> Delivered {
         let id = self.id();
         let status = answer.as_ref().map(|(status, _)| *status);
-        let (status_code, response) = answer.unwrap_or((0, String::new()));
+        let (status_code, response) = answer.unwrap_or((NO_ANSWER, String::new()));
         let delivered = Delivered {
             event: parcel.event.event.clone(),
             action: parcel.event.action.clone(),

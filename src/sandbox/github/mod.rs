@@ -158,6 +158,8 @@ impl GitHubSandbox {
         let wire = Wire::serve_on(listener, routes::router(Arc::clone(&state)))?;
         let client = reqwest::Client::builder()
             .no_proxy()
+            // Receivers are plain loopback HTTP: reading the system's certificates would only cost time.
+            .tls_certs_only([])
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(std::io::Error::other)?;

@@ -272,7 +272,7 @@ fn apply(check: &mut Check, ask: &Ask, now_ms: i64) -> Result<(), Answer> {
         if annotations.len() > ANNOTATIONS_MAX {
             return wrong("annotations", "no more than 50 annotations are allowed");
         }
-        output.annotations.extend(annotations);
+        output.annotations.extend(annotations.into_iter().map(whole_annotation));
     }
     let buttons = ask.body.get("actions").and_then(Value::as_array);
     if buttons.is_some_and(|buttons| buttons.len() > ACTIONS_MAX) {
@@ -312,6 +312,16 @@ fn apply(check: &mut Check, ask: &Ask, now_ms: i64) -> Result<(), Answer> {
         name.clone_into(&mut check.name);
     }
     Ok(())
+}
+
+/// An annotation as sent, with the fields that the service adds when it lists it.
+fn whole_annotation(sent: Value) -> Value {
+    let mut whole = json!({
+        "start_column": null, "end_column": null, "title": null, "raw_details": null,
+        "blob_href": "http://localhost/blob",
+    });
+    super::bodies::extend(&mut whole, sent);
+    whole
 }
 
 fn one_suite(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Answer {
