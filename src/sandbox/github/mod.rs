@@ -11,6 +11,7 @@ use super::wire::Wire;
 
 mod actions;
 mod acts;
+mod acts_app;
 mod acts_ci;
 mod ask;
 mod auth;
@@ -187,6 +188,11 @@ impl GitHubSandbox {
     /// Reads the clock, in milliseconds since 1970.
     pub fn now_ms(&self) -> i64 {
         self.with(|state| state.now_ms)
+    }
+
+    /// Moves the clock on by so many milliseconds.
+    pub fn advance(&self, by_ms: i64) {
+        self.with(|state| state.now_ms += by_ms);
     }
 
     /// Sets the primary limit: requests per hour and how many are left; `status` (403 or 429) answers the rest.

@@ -62,7 +62,7 @@ pub(super) fn installation(state: &State) -> Answer {
     }
 }
 
-fn installation_body(state: &State) -> Value {
+pub(super) fn installation_body(state: &State) -> Value {
     let Some(app) = &state.app else { return Value::Null };
     let owner = state.repos.values().next().map_or("sandbox", |repo| repo.owner.as_str());
     let account = state.user_body(owner);
@@ -141,7 +141,7 @@ pub(super) fn search(state: &State, ask: &Ask) -> Answer {
             }
         }
     }
-    let mut answer = counted(&state.api, ask, "items", found);
+    let mut answer = counted(&state.api, ask, ("items", found), |body| body);
     if let super::ask::Content::Json(body) = &mut answer.content {
         body["incomplete_results"] = json!(false);
     }
