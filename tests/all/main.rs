@@ -1,6 +1,7 @@
 //! All integration tests of the program, in one binary.
 
 mod exec;
+mod github;
 mod gitlab;
 mod gitlab_client;
 mod http_runner;
