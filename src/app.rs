@@ -16,7 +16,7 @@ use crate::api::gitlab::{GitLabAccess, GitLabClient};
 use crate::decide::{Limits, Posts, Rights};
 use crate::domain::{ForgeName, JobName, Role, RunnerName};
 use crate::flow::{Declared, Declares, Driver, EditedComments, Parts, Rules, RunnerEntry, StopAt, World};
-use crate::forge::github::{GitHubForge, GitHubForgeConfig};
+use crate::forge::github::{GitHub, GitHubForgeConfig};
 use crate::forge::gitlab::{GitLabConfig, GitLabForge, SigningKey};
 use crate::http::{Bounds, Http};
 use crate::ports::{Clock, Forge, Runner, Secrets};
@@ -230,33 +230,30 @@ struct Adapters<'a> {
 impl Adapters<'_> {
     /// A forge, and the runners that are its own CI: they share its client, its tokens and its limits.
     fn forge(&self, forge: &settings::Forge, runners: &mut Vec<RunnerEntry>) -> anyhow::Result<Arc<dyn Forge>> {
-        let own = |module: &RunnerDetails| {
-            let of = |r: &&settings::Runner| r.forge.as_deref() == Some(&forge.name) && same_module(&r.kind, module);
-            self.settings.runners.iter().filter(of)
-        };
         match &forge.kind {
             ForgeDetails::Github(details) => {
                 let api = self.github_api(forge, details)?;
-                for runner in own(&RunnerDetails::GithubActions) {
+                for runner in self.own_ci(forge, &RunnerDetails::GithubActions) {
                     let module = GitHubActions::new(RunnerName::new(&runner.name), Arc::clone(&api));
                     runners.push(entry(runner, Arc::new(module)));
                 }
                 let config = GitHubForgeConfig {
                     webhook_secrets: secrets(&details.webhook_secrets),
-                    repositories: forge.repositories.glob_set(),
+                    repositories: Some(forge.repositories.glob_set().clone()),
                     bot_login: forge.bot_login.clone(),
                     may_hold_command: self.may_hold_command(),
                 };
-                Ok(Arc::new(GitHubForge::new(api, config, Arc::clone(&self.life.clock))))
+                Ok(Arc::new(GitHub::new(api, config, Arc::clone(&self.life.clock))))
             }
             ForgeDetails::Gitlab(details) => {
                 let access = GitLabAccess {
                     url: forge.api_url.clone(),
                     token: details.token.value().clone(),
                     request_timeout: forge.request_timeout,
+                    pause_between_writes: forge.pause_between_writes,
                 };
                 let client = Arc::new(GitLabClient::new(self.client.clone(), access, Arc::clone(&self.life.clock)));
-                for runner in own(&RunnerDetails::GitlabCi) {
+                for runner in self.own_ci(forge, &RunnerDetails::GitlabCi) {
                     let module = GitLabCi::new(RunnerName::new(&runner.name), Arc::clone(&client));
                     runners.push(entry(runner, Arc::new(module)));
                 }
@@ -266,12 +263,18 @@ impl Adapters<'_> {
                     webhook_tokens: secrets(&details.webhook_tokens),
                     signing_keys: keys.filter_map(|k| SigningKey::from_decoded(k.key().expose_secret())).collect(),
                     bot_login: forge.bot_login.clone(),
-                    repositories: forge.repositories.glob_set(),
+                    repositories: Some(forge.repositories.glob_set().clone()),
                     may_hold_command: self.may_hold_command(),
                 };
                 Ok(Arc::new(GitLabForge::new(client, config)))
             }
         }
+    }
+
+    /// The runners of one module that serve this forge.
+    fn own_ci(&self, forge: &settings::Forge, module: &RunnerDetails) -> Vec<&settings::Runner> {
+        let of = |r: &&settings::Runner| r.forge.as_deref() == Some(forge.name.as_str()) && same_module(&r.kind, module);
+        self.settings.runners.iter().filter(of).collect()
     }
 
     fn github_api(&self, forge: &settings::Forge, details: &settings::Github) -> anyhow::Result<Arc<GitHubApi>> {
@@ -353,7 +356,7 @@ impl Adapters<'_> {
                 .collect(),
             start: http_runner::StartRequest {
                 method: start.method.to_string(),
-                url: start.url.source().to_owned(),
+                url: start.url.template.source().to_owned(),
                 headers,
                 body,
                 id_pointer: start.id_pointer.clone(),
@@ -362,23 +365,27 @@ impl Adapters<'_> {
                 timeout: start.timeout,
             },
             poll: http.poll.as_ref().map(|p| http_runner::PollRequest {
-                url: p.url.source().to_owned(),
+                url: p.url.template.source().to_owned(),
                 state_pointer: p.state_pointer.clone(),
                 url_pointer: p.url_pointer.clone(),
                 cause_pointer: p.cause_pointer.clone(),
-                log_url: p.log_url.as_ref().map(|u| u.source().to_owned()),
+                log_url: p.log_url.as_ref().map(|u| u.template.source().to_owned()),
             }),
             states: http.poll.iter().flat_map(|p| p.states.iter()).map(|(w, s)| (w.clone(), state(*s))).collect(),
             find: http.find.as_ref().map(|f| http_runner::FindRequest {
-                url: f.url.source().to_owned(),
+                url: f.url.template.source().to_owned(),
                 id_pointer: f.id_pointer.clone(),
             }),
             cancel: http.cancel.as_ref().map(|c| http_runner::CancelRequest {
                 method: c.method.to_string(),
-                url: c.url.source().to_owned(),
+                url: c.url.template.source().to_owned(),
             }),
             callback,
-            bearer_token: http.token.as_ref().map(|t| t.secret.value().clone()),
+            token: http.token.as_ref().map(|t| http_runner::HttpToken {
+                header: t.header.clone(),
+                scheme: t.scheme.clone(),
+                secret: t.secret.value().clone(),
+            }),
             allowed_hosts: http.allowed_hosts.clone(),
         };
         http_runner::HttpRunner::new(config, Arc::clone(&self.life.clock)).with_context(|| format!("runner `{}`", runner.name))
@@ -408,6 +415,7 @@ const fn state(word: settings::RunState) -> crate::domain::JobState {
         settings::RunState::TimedOut => S::TimedOut,
         settings::RunState::Cancelled => S::Cancelled,
         settings::RunState::Skipped => S::Skipped,
+        settings::RunState::Superseded => S::Superseded,
         settings::RunState::Lost => S::Lost,
     }
 }
@@ -429,7 +437,7 @@ fn entry(runner: &settings::Runner, module: Arc<dyn Runner>) -> RunnerEntry {
     RunnerEntry {
         runner: module,
         forge: runner.forge.as_deref().map(ForgeName::from),
-        repositories: runner.repositories.glob_set(),
+        repositories: Some(runner.repositories.glob_set().clone()),
         attempts_max: runner.attempts_max,
         deadline: runner.deadline,
         poll_min: runner.poll_min,

@@ -89,9 +89,8 @@ impl Input<'_> {
 
     /// Reads the arguments of a command that has these kinds.
     pub fn read(&self, accepts: Accepts) -> Result<Arguments, Fault> {
-        let Split { words, remark } = words::split(self.args).map_err(|open| {
-            Fault::new(MistakeKind::UnclosedQuote, &open.0, "close the quote, or leave it out")
-        })?;
+        let Split { words, remark } = words::split(self.args)
+            .map_err(|open| Fault::new(MistakeKind::UnclosedQuote, &open.0, "close the quote, or leave it out"))?;
         if words.len() > WORDS_MAX {
             let count = format!("{} words", words.len());
             return Err(Fault::new(MistakeKind::TooMany, &count, format!("at most {WORDS_MAX} in one command")));
@@ -221,7 +220,11 @@ impl Arguments {
     fn assign(&mut self, key: &str, value: &str, accepts: Accepts) -> Result<(), Fault> {
         let text = format!("{key}={value}");
         if accepts != Accepts::Everything {
-            return Err(Fault::new(MistakeKind::UnknownOption, &text, "this command has no options; quote a name with `=`"));
+            return Err(Fault::new(
+                MistakeKind::UnknownOption,
+                &text,
+                "this command has no options; quote a name with `=`",
+            ));
         }
         let is_new = match key.to_ascii_lowercase().as_str() {
             "sha" => self.sha.replace(sha(value, &text)?).is_none(),
@@ -348,7 +351,8 @@ mod tests {
 
     #[test]
     fn options_are_read_wherever_they_stand() {
-        let got = read("--sha ABCDEF1 lava-x86 kernel=v6.1 times=3 --dry-run #42 cmd='a b' -- lab was down").expect("fine");
+        let got =
+            read("--sha ABCDEF1 lava-x86 kernel=v6.1 times=3 --dry-run #42 cmd='a b' -- lab was down").expect("fine");
         assert_eq!(got.sha.as_deref(), Some("abcdef1"));
         assert_eq!((got.times, got.issue, got.reason.as_deref()), (Some(3), Some(42), Some("lab was down")));
         assert_eq!(got.flags, Flags { dry_run: true, ..Flags::default() });

@@ -17,23 +17,70 @@ pub(crate) enum Mark {
 
 /// Words that end an attribution line, in the languages of the widespread mail programs.
 const WROTE: [&str; 26] = [
-    "wrote", "writes", "schrieb", "écrit", "escribió", "escribio", "scritto", "escreveu", "schreef", "geschreven",
-    "skrev", "kirjoitti", "napisał", "napisał(a)", "pisze", "napsal", "napsal(a)", "написал", "написал(а)", "пишет",
-    "yazdı", "írta", "scris", "写道", "作成", "έγραψε",
+    "wrote",
+    "writes",
+    "schrieb",
+    "écrit",
+    "escribió",
+    "escribio",
+    "scritto",
+    "escreveu",
+    "schreef",
+    "geschreven",
+    "skrev",
+    "kirjoitti",
+    "napisał",
+    "napisał(a)",
+    "pisze",
+    "napsal",
+    "napsal(a)",
+    "написал",
+    "написал(а)",
+    "пишет",
+    "yazdı",
+    "írta",
+    "scris",
+    "写道",
+    "作成",
+    "έγραψε",
 ];
 
 /// Titles between dashes, lower case.
 const TITLES: [&str; 14] = [
-    "original message", "forwarded message", "original appointment", "ursprüngliche nachricht", "originalnachricht",
-    "weitergeleitete nachricht", "message d'origine", "message original", "message transféré", "mensaje original",
-    "messaggio originale", "mensagem original", "oorspronkelijk bericht", "wiadomość oryginalna",
+    "original message",
+    "forwarded message",
+    "original appointment",
+    "ursprüngliche nachricht",
+    "originalnachricht",
+    "weitergeleitete nachricht",
+    "message d'origine",
+    "message original",
+    "message transféré",
+    "mensaje original",
+    "messaggio originale",
+    "mensagem original",
+    "oorspronkelijk bericht",
+    "wiadomość oryginalna",
 ];
 
 /// First words of a header block: who sent it, then when or to whom.
 const FROM: [&str; 9] = ["from:", "von:", "de:", "da:", "van:", "od:", "från:", "от:", "发件人:"];
 const SENT: [&str; 15] = [
-    "sent:", "date:", "to:", "gesendet:", "datum:", "an:", "envoyé:", "enviado:", "fecha:", "inviato:", "data:",
-    "verzonden:", "wysłano:", "skickat:", "发送时间:",
+    "sent:",
+    "date:",
+    "to:",
+    "gesendet:",
+    "datum:",
+    "an:",
+    "envoyé:",
+    "enviado:",
+    "fecha:",
+    "inviato:",
+    "data:",
+    "verzonden:",
+    "wysłano:",
+    "skickat:",
+    "发送时间:",
 ];
 
 /// Looks at a line, trimmed, and the one before it in the same paragraph.
@@ -47,15 +94,27 @@ pub(crate) fn mark(before: &str, line: &str) -> Mark {
     Mark::None
 }
 
-/// Whether a line could be a mark; cheap, for texts too long to look at whole.
+/// Whether a line, without blanks at its start, could be a mark; cheap, for texts too long to look at whole.
 pub(crate) fn may_be_mark(line: &str) -> bool {
-    let line = line.trim();
-    line.ends_with([':', '：']) || line.starts_with("--") || begins(line, &FROM) || begins(line, &SENT) || is_footer(line)
+    let bytes = line.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return false };
+    // The last byte of a full-width colon is 0x9a; a blank at the end hides what is before it.
+    if matches!(last, b':' | 0x9a | b' ' | b'\t') && line.trim_end().ends_with([':', '：']) {
+        return true;
+    }
+    match first {
+        b'-' => line.starts_with("--"),
+        b'*' | b'a'..=b'z' | b'A'..=b'Z' | 0x80.. => {
+            let has_colon = bytes.iter().take(32).take_while(|b| **b != b' ').any(|b| *b == b':');
+            (has_colon && (begins(line, &FROM) || begins(line, &SENT))) || is_footer(line)
+        }
+        _ => false,
+    }
 }
 
-/// The line of two dashes and a space that begins a signature (RFC 3676 section 4.3).
-pub(crate) fn is_signature(raw: &str) -> bool {
-    raw.trim_end_matches(['\r', '\n']) == "-- "
+/// Whether the text begins with the line of two dashes and a space that begins a signature (RFC 3676 section 4.3).
+pub(crate) fn begins_signature(text: &str) -> bool {
+    text.strip_prefix("-- ").is_some_and(|rest| rest.starts_with(['\n', '\r']))
 }
 
 fn is_title(line: &str) -> bool {

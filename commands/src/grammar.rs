@@ -179,7 +179,11 @@ impl Grammar {
         }
         let means = alias.means.trim().to_owned();
         if line::read_meaning(&means.replace(TAIL, ""), self).is_none() {
-            return Err(GrammarError::new("alias", &alias.phrase, "its meaning must be one enabled command such as `/retest`"));
+            return Err(GrammarError::new(
+                "alias",
+                &alias.phrase,
+                "its meaning must be one enabled command such as `/retest`",
+            ));
         }
         Ok(Phrase { words, captures, means })
     }
@@ -214,7 +218,11 @@ fn enabled(disabled: &[String]) -> Result<Vec<&'static CommandDoc>, GrammarError
     for name in disabled {
         if !COMMANDS.iter().any(|doc| doc.name == name) {
             let names: Vec<&str> = COMMANDS.iter().map(|doc| doc.name).collect();
-            return Err(GrammarError::new("disabled", name, &format!("no such command; there are {}", names.join(", "))));
+            return Err(GrammarError::new(
+                "disabled",
+                name,
+                &format!("no such command; there are {}", names.join(", ")),
+            ));
         }
     }
     Ok(COMMANDS.iter().filter(|doc| !disabled.iter().any(|name| name == doc.name)).collect())
@@ -243,7 +251,10 @@ mod tests {
             (error(|s| s.aliases = alias("recheck", "retest")), "alias `recheck`: its meaning must be one"),
             (error(|s| s.aliases = alias("recheck", "/retest --frce")), "alias `recheck`: its meaning must be one"),
             (error(|s| s.aliases = alias("recheck", "/retest {tail}")), "its last word must be `*`"),
-            (error(|s| s.aliases = [alias("a b", "/retest"), alias("A  b", "/help")].concat()), "alias `A  b`: is there twice"),
+            (
+                error(|s| s.aliases = [alias("a b", "/retest"), alias("A  b", "/help")].concat()),
+                "alias `A  b`: is there twice",
+            ),
         ];
         for (text, wanted) in table {
             assert!(text.contains(wanted), "{text}\nlacks: {wanted}");

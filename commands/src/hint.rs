@@ -11,12 +11,31 @@ use crate::normalise::look_alikes;
 
 /// Words that turn a request into its opposite.
 const NEGATIONS: [&str; 22] = [
-    "not", "don't", "dont", "never", "without", "cannot", "can't", "cant", "won't", "wont", "doesn't", "didn't",
-    "isn't", "shouldn't", "stop", "avoid", "nicht", "kein", "pas", "nie", "nunca", "jamais",
+    "not",
+    "don't",
+    "dont",
+    "never",
+    "without",
+    "cannot",
+    "can't",
+    "cant",
+    "won't",
+    "wont",
+    "doesn't",
+    "didn't",
+    "isn't",
+    "shouldn't",
+    "stop",
+    "avoid",
+    "nicht",
+    "kein",
+    "pas",
+    "nie",
+    "nunca",
+    "jamais",
 ];
 /// Words that ask.
-const REQUESTS: [&str; 10] =
-    ["please", "pls", "plz", "kindly", "let's", "lets", "bitte", "s'il", "por", "veuillez"];
+const REQUESTS: [&str; 10] = ["please", "pls", "plz", "kindly", "let's", "lets", "bitte", "s'il", "por", "veuillez"];
 /// Verbs that ask when `you`, `we` or somebody follows.
 const MODALS: [&str; 5] = ["can", "could", "would", "will", "should"];
 const ASKED: [&str; 6] = ["you", "we", "someone", "somebody", "anyone", "anybody"];
@@ -28,7 +47,12 @@ pub(crate) fn nearest<'n>(word: &str, candidates: impl IntoIterator<Item = &'n s
     }
     let far = |name: &str| strsim::osa_distance(word, name);
     let limit = |name: &str| if name.len() >= 9 { 2 } else { 1 };
-    candidates.into_iter().map(|name| (far(name), name)).filter(|(d, name)| *d <= limit(name)).min().map(|(_, name)| name)
+    candidates
+        .into_iter()
+        .map(|name| (far(name), name))
+        .filter(|(d, name)| *d <= limit(name))
+        .min()
+        .map(|(_, name)| name)
 }
 
 /// What to say about a word after a slash that is no command of ours.
@@ -62,7 +86,8 @@ pub(crate) fn glued_word(word: &str, grammar: &Grammar) -> Option<Fault> {
 pub(crate) fn glued(text: &str, length: usize, spelled: String) -> Fault {
     let rest = text.get(length..).unwrap_or_default();
     let argument = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
-    let argument: String = argument.chars().take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.')).collect();
+    let argument: String =
+        argument.chars().take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.')).collect();
     let hint = if argument.is_empty() { spelled } else { format!("{spelled} {argument}") };
     Fault::new(MistakeKind::Glued, &format!("/{text}"), hint)
 }
@@ -83,7 +108,10 @@ fn slashed_inside(text: &str, grammar: &Grammar) -> Option<&'static str> {
     });
     if let Some(prefix) = grammar.prefix.as_deref() {
         words.find(|word| named(word).is_some_and(|name| name.eq_ignore_ascii_case(prefix)))?;
-        return words.next().and_then(|word| grammar.find(word.trim_matches(|c: char| c.is_ascii_punctuation()))).map(|doc| doc.name);
+        return words
+            .next()
+            .and_then(|word| grammar.find(word.trim_matches(|c: char| c.is_ascii_punctuation())))
+            .map(|doc| doc.name);
     }
     words.find_map(|word| grammar.find(named(word)?).filter(|doc| doc.is_distinctive())).map(|doc| doc.name)
 }
@@ -111,8 +139,10 @@ fn addressed_inside(text: &str, grammar: &Grammar) -> Option<&'static str> {
 /// Whether the sentence asks for something and does not deny it.
 fn is_request(text: &str) -> bool {
     let lower = text.to_lowercase().replace('’', "'");
-    let words: Vec<&str> =
-        lower.split(|c: char| c.is_whitespace() || matches!(c, ',' | '.' | '!' | '?' | ':' | ';')).filter(|w| !w.is_empty()).collect();
+    let words: Vec<&str> = lower
+        .split(|c: char| c.is_whitespace() || matches!(c, ',' | '.' | '!' | '?' | ':' | ';'))
+        .filter(|w| !w.is_empty())
+        .collect();
     let asks = |pair: &[&str]| matches!(pair, [modal, who] if MODALS.contains(modal) && ASKED.contains(who));
     let is_negated = words.iter().any(|word| NEGATIONS.contains(word));
     !is_negated && (words.iter().any(|word| REQUESTS.contains(word)) || words.windows(2).any(asks))
@@ -148,8 +178,21 @@ mod tests {
     #[test]
     fn commands_of_other_bots_get_nothing() {
         for line in [
-            "/lgtm", "/hold", "/approve", "/test-manual-required", "/retest-foo", "/tests", "/hello", "/rerun", "/reset",
-            "/azp run", "/assign @ann", "/retester is down", "/testing guide", "/payload 4.1", "/pipeline auto",
+            "/lgtm",
+            "/hold",
+            "/approve",
+            "/test-manual-required",
+            "/retest-foo",
+            "/tests",
+            "/hello",
+            "/rerun",
+            "/reset",
+            "/azp run",
+            "/assign @ann",
+            "/retester is down",
+            "/testing guide",
+            "/payload 4.1",
+            "/pipeline auto",
         ] {
             assert_eq!(hints(line), [], "{line}");
         }
@@ -163,7 +206,9 @@ mod tests {
 
     #[test]
     fn a_request_in_a_sentence_gets_a_hint_and_talk_gets_nothing() {
-        for line in ["please /retest", "Could you /retest lava-x86?", "@ci-bot can you retest this?", "Hi, pls /cancel it"] {
+        for line in
+            ["please /retest", "Could you /retest lava-x86?", "@ci-bot can you retest this?", "Hi, pls /cancel it"]
+        {
             assert_eq!(hints(line).len(), 1, "{line}");
         }
         for line in [

@@ -208,7 +208,9 @@ fn tail<'t>(after: &'t str, grammar: &Grammar) -> Tail<'t> {
     let rest = after.trim_start_matches(|c| is_end_mark(c) && !matches!(c, ':' | '：' | '?' | '？'));
     match rest.chars().next() {
         None | Some(' ') => Tail::Arguments(rest),
-        Some('?' | '？') if asks && rest.trim_start_matches(['?', '？', '!']).trim_start().is_empty() => Tail::Arguments(rest),
+        Some('?' | '？') if asks && rest.trim_start_matches(['?', '？', '!']).trim_start().is_empty() => {
+            Tail::Arguments(rest)
+        }
         Some('/' | '.' | ')' | ']' | '\'' | '’') => Tail::Other,
         Some(_) if after.starts_with('.') => Tail::Other,
         Some(c) if c.is_ascii() => Tail::Glued,

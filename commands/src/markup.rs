@@ -3,11 +3,38 @@
 //! CommonMark leaves HTML to the browser: `<blockquote>`, a blank line, then a command is a paragraph to it and a quote
 //! to the reader. So open elements of this list are counted, over the whole comment, and lines inside them are dead.
 
-/// Elements in question, lower case.
+/// Elements in question, lower case, sorted.
 const ELEMENTS: [&str; 27] = [
-    "blockquote", "pre", "code", "samp", "kbd", "tt", "xmp", "plaintext", "del", "s", "strike", "table", "td", "th",
-    "ul", "ol", "li", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "template", "summary", "a",
+    "a",
+    "blockquote",
+    "code",
+    "del",
+    "dl",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "kbd",
+    "li",
+    "ol",
+    "plaintext",
+    "pre",
+    "s",
+    "samp",
+    "strike",
+    "summary",
+    "table",
+    "td",
+    "template",
+    "th",
+    "tt",
+    "ul",
+    "xmp",
 ];
+/// The longest of them, in bytes.
+const ELEMENT_BYTES_MAX: usize = 10;
 
 /// What is open: how many of each element, and whether a comment is.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +58,8 @@ impl Open {
                 self.in_comment = false;
                 rest = behind;
             }
-            let (before, behind) = rest.split_once("<!--").map_or((rest, None), |(before, behind)| (before, Some(behind)));
+            let (before, behind) =
+                rest.split_once("<!--").map_or((rest, None), |(before, behind)| (before, Some(behind)));
             for (closes, element) in tags(before) {
                 if let Some(depth) = self.depths.get_mut(element) {
                     *depth = if closes { depth.saturating_sub(1) } else { depth.saturating_add(1) };
@@ -51,7 +79,10 @@ impl Open {
 
 /// Whether the text holds an opening or closing tag of the list, or begins a comment.
 pub(crate) fn opens_any(html: &str) -> bool {
-    html.contains("<!--") || tags(html).next().is_some()
+    let bytes = html.as_bytes();
+    let opens =
+        |at: usize| tag(bytes, at).is_some() || bytes.get(at + 1..).is_some_and(|rest| rest.starts_with(b"!--"));
+    bytes.iter().enumerate().any(|(at, byte)| *byte == b'<' && opens(at))
 }
 
 /// Whether the line begins one of the blocks that CommonMark ends at their closing tag only.
@@ -63,16 +94,22 @@ pub(crate) fn is_raw(line: &str) -> bool {
 
 /// Each tag of the list: whether it closes, and which element.
 fn tags(html: &str) -> impl Iterator<Item = (bool, usize)> {
-    html.match_indices('<').filter_map(|(at, _)| {
-        let rest = html.get(at + 1..)?;
-        let (closes, name) = match rest.strip_prefix('/') {
-            Some(name) => (true, name),
-            None => (false, rest),
-        };
-        let end = name.bytes().take(12).position(|b| !b.is_ascii_alphanumeric()).unwrap_or(name.len().min(12));
-        let name = name.get(..end)?;
-        ELEMENTS.iter().position(|element| name.eq_ignore_ascii_case(element)).map(|element| (closes, element))
-    })
+    html.match_indices('<').filter_map(|(at, _)| tag(html.as_bytes(), at))
+}
+
+/// The tag of the list that begins at a `<`: whether it closes, and which element.
+fn tag(bytes: &[u8], at: usize) -> Option<(bool, usize)> {
+    let closes = bytes.get(at + 1) == Some(&b'/');
+    let name = bytes.get(at + 1 + usize::from(closes)..)?;
+    let length = name.iter().take(ELEMENT_BYTES_MAX + 1).take_while(|b| b.is_ascii_alphanumeric()).count();
+    if !(1..=ELEMENT_BYTES_MAX).contains(&length) {
+        return None;
+    }
+    let mut lower = [0; ELEMENT_BYTES_MAX];
+    let lower = lower.get_mut(..length)?;
+    lower.copy_from_slice(name.get(..length)?);
+    lower.make_ascii_lowercase();
+    ELEMENTS.binary_search_by(|element| element.as_bytes().cmp(lower)).ok().map(|element| (closes, element))
 }
 
 #[cfg(test)]
@@ -98,5 +135,11 @@ mod tests {
             open.follow(html);
             assert_eq!(open.is_none(), is_none, "{html}");
         }
+    }
+
+    #[test]
+    fn the_list_is_sorted_and_its_longest_name_fits() {
+        assert!(ELEMENTS.is_sorted());
+        assert_eq!(ELEMENTS.iter().map(|element| element.len()).max(), Some(ELEMENT_BYTES_MAX));
     }
 }

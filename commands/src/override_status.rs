@@ -19,7 +19,10 @@ pub(crate) const DOC: CommandDoc = CommandDoc {
     summary: "Sets one of the bot's statuses to success, with your reason on record.",
     right: "maintain",
     examples: &[
-        Example { line: "/override lava-x86 \"board is on fire, see #123\"", does: "the status lava-x86 becomes green" },
+        Example {
+            line: "/override lava-x86 \"board is on fire, see #123\"",
+            does: "the status lava-x86 becomes green",
+        },
         Example { line: "/override \"build / test\" -- tested by hand", does: "a name with blanks" },
     ],
     parse,

@@ -10,8 +10,9 @@ use std::ops::Range;
 use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use crate::email::{self, Mark};
+use crate::line::LINE_BYTES_MAX;
 use crate::markup::Open;
-use crate::regions::{self, WORK_MAX};
+use crate::regions::{self, TooMuchWork, WORK_MAX};
 use crate::scan::Scan;
 
 /// A line of prose.
@@ -27,10 +28,6 @@ pub(crate) struct Line {
     pub markup: Option<String>,
 }
 
-/// The text needs more work than a comment may cost.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooMuchWork;
-
 /// The lines that count.
 ///
 /// # Errors
@@ -40,21 +37,20 @@ pub(crate) fn lines(text: &str, scan: &Scan) -> Result<Vec<Line>, TooMuchWork> {
 }
 
 /// As [`lines`], with a limit of its own.
-pub(crate) fn lines_within(text: &str, scan: &Scan, work_max: usize) -> Result<Vec<Line>, TooMuchWork> {
+fn lines_within(text: &str, scan: &Scan, work_max: usize) -> Result<Vec<Line>, TooMuchWork> {
+    if scan.has_more {
+        return Err(TooMuchWork);
+    }
     let stretches = if regions::work(text) <= work_max {
         std::iter::once(0..text.len()).collect()
     } else {
-        regions::regions(text, &scan.candidates)
+        regions::regions(text, &scan.candidates, work_max)?
     };
-    let work: usize = stretches.iter().filter_map(|range| text.get(range.clone())).map(regions::work).sum();
-    if work > work_max {
-        return Err(TooMuchWork);
-    }
     let mut counter = LineCounter { text, at: 0, number: 1 };
     let mut walker = Walker::default();
     for range in stretches {
         counter.move_to(range.start);
-        walker.read(text.get(range).unwrap_or_default(), &mut counter);
+        walker.read(text, range, &mut counter);
         if walker.is_over {
             break;
         }
@@ -71,11 +67,9 @@ struct LineCounter<'t> {
 
 impl LineCounter<'_> {
     fn move_to(&mut self, at: usize) {
-        let passed = self.text.as_bytes().get(self.at..at).unwrap_or_default();
-        let next = self.text.as_bytes().get(at).copied();
-        let following = passed.iter().skip(1).copied().map(Some).chain([next]);
-        let ends = passed.iter().zip(following).filter(|(b, next)| **b == b'\n' || (**b == b'\r' && *next != Some(b'\n')));
-        self.number = self.number.saturating_add(u32::try_from(ends.count()).unwrap_or(u32::MAX));
+        // Places stand at the start of a line's text, never between a carriage return and its line feed.
+        let passed = self.text.get(self.at..at).map_or(0, regions::line_ends);
+        self.number = self.number.saturating_add(u32::try_from(passed).unwrap_or(u32::MAX));
         self.at = self.at.max(at);
     }
 }
@@ -110,21 +104,37 @@ struct Draft {
     start: Option<usize>,
 }
 
+impl Draft {
+    fn is_at_start(&self) -> bool {
+        self.line.text.trim_start().is_empty()
+    }
+
+    /// Adds to the text; beyond what a command may have, no more than shows that it is too long.
+    fn push(&mut self, text: &str) {
+        let room = (2 * LINE_BYTES_MAX).saturating_sub(self.line.text.len());
+        if text.len() <= room {
+            self.line.text.push_str(text);
+        } else {
+            self.line.text.extend(text.chars().take(room));
+        }
+    }
+}
+
 impl Walker {
-    fn read(&mut self, source: &str, counter: &mut LineCounter<'_>) {
-        let base = counter.at;
+    /// Reads a stretch of the text as a document of its own.
+    fn read(&mut self, text: &str, stretch: Range<usize>, counter: &mut LineCounter<'_>) {
+        let source = text.get(stretch.clone()).unwrap_or_default();
         let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES;
         for (event, range) in Parser::new_ext(source, options).into_offset_iter() {
             if self.is_over {
                 return;
             }
+            // Places of the whole text, since an e-mail's tail is known by what follows.
+            let range = stretch.start + range.start..stretch.start + range.end;
             if self.in_paragraph {
-                self.inline(event, range, source, &mut |at| {
-                    counter.move_to(base + at);
-                    counter.number
-                });
+                self.inline(event, range, text, counter);
             } else {
-                self.block(event, range, source);
+                self.block(event, range, text);
             }
         }
     }
@@ -162,10 +172,11 @@ impl Walker {
         self.line = Draft::default();
     }
 
-    fn inline(&mut self, event: Event<'_>, range: Range<usize>, source: &str, number_at: &mut dyn FnMut(usize) -> u32) {
+    fn inline(&mut self, event: Event<'_>, range: Range<usize>, source: &str, counter: &mut LineCounter<'_>) {
         if self.line.start.is_none() {
             self.line.start = Some(range.start);
-            self.line.line.number = number_at(range.start);
+            counter.move_to(range.start);
+            self.line.line.number = counter.number;
         }
         let here = source.get(range.clone()).unwrap_or_default();
         match event {
@@ -184,7 +195,7 @@ impl Walker {
             Event::InlineHtml(html) | Event::Html(html) => self.inline_html(&html),
             Event::Start(tag) => self.open(&tag, here),
             Event::End(end) => self.close(end, here),
-            _ => self.line.is_dead |= self.line.line.text.trim().is_empty(),
+            _ => self.line.is_dead |= self.line.is_at_start(),
         }
     }
 
@@ -201,8 +212,8 @@ impl Walker {
             return;
         }
         // An escaped or encoded slash is written by who does not want a command.
-        self.line.is_dead |= is_encoded && self.line.line.text.trim().is_empty() && !text.trim().is_empty();
-        self.line.line.text.push_str(text);
+        self.line.is_dead |= is_encoded && self.line.is_at_start() && !text.trim_start().is_empty();
+        self.line.push(text);
     }
 
     /// Adds code or a link's text: one word, whatever is in it.
@@ -214,10 +225,8 @@ impl Walker {
             link.push_str(text);
             return;
         }
-        self.line.is_dead |= self.line.line.text.trim().is_empty();
-        self.line.line.text.push('`');
-        self.line.line.text.push_str(&text.replace('`', "\u{fffd}"));
-        self.line.line.text.push('`');
+        self.line.is_dead |= self.line.is_at_start();
+        self.line.push(&format!("`{}`", text.replace('`', "\u{fffd}")));
     }
 
     fn inline_html(&mut self, html: &str) {
@@ -225,9 +234,9 @@ impl Walker {
         if html.starts_with("<!--") || self.is_hidden() {
             return;
         }
-        self.line.is_dead |= self.line.line.text.trim().is_empty();
+        self.line.is_dead |= self.line.is_at_start();
         if html.get(..3).is_some_and(|tag| tag.eq_ignore_ascii_case("<br")) {
-            self.line.line.text.push(' ');
+            self.line.push(" ");
         } else {
             self.line.line.markup.get_or_insert_with(|| html.to_owned());
         }
@@ -251,7 +260,7 @@ impl Walker {
 
     /// Emphasis around the whole line goes; inside it the marks are letters of a name or a pattern.
     fn emphasise(&mut self, marks: Option<&str>) {
-        let leads = self.line.line.text.trim().is_empty() && self.link.is_none();
+        let leads = self.line.is_at_start() && self.link.is_none();
         self.emphasis.push(leads);
         if !leads {
             self.text(marks.unwrap_or_default(), false);
@@ -287,22 +296,32 @@ impl Walker {
     /// Takes the line up and looks whether it begins an e-mail's tail.
     fn end_line(&mut self, source: &str, end: usize) {
         let Draft { line, is_dead, start } = std::mem::take(&mut self.line);
-        let raw = start.and_then(|at| source.get(at..end)).unwrap_or_default();
+        let from_start = start.and_then(|at| source.get(before_backslash(source, at)..)).unwrap_or_default();
         let behind = source.get(end..).unwrap_or_default();
-        self.is_over |= match email::mark(&self.before, raw.trim()) {
+        // Marks are short; blanks without end are not worth trimming.
+        let raw = from_start.get(..from_start.len() - behind.len()).filter(|raw| raw.len() <= LINE_BYTES_MAX);
+        let raw = raw.unwrap_or_default().trim();
+        self.is_over |= match email::mark(&self.before, raw) {
             Mark::End => true,
-            Mark::Attribution => !behind.trim_start().starts_with('>') && !behind.trim().is_empty(),
-            Mark::None => raw.trim() == "--" && email::is_signature(&format!("{}{}", raw.trim(), first_line(behind))),
+            Mark::Attribution => !behind.trim_start().is_empty() && !behind.trim_start().starts_with('>'),
+            Mark::None => email::begins_signature(from_start),
         };
-        self.before = raw.trim().chars().take(500).collect();
-        if !self.is_over && !is_dead && !self.in_quote_fence && self.html.is_none() && !line.text.trim().is_empty() {
+        raw.clone_into(&mut self.before);
+        if !self.is_over
+            && !is_dead
+            && !self.in_quote_fence
+            && self.html.is_none()
+            && !line.text.trim_start().is_empty()
+        {
             self.lines.push(line);
         }
     }
 }
 
-fn first_line(text: &str) -> &str {
-    text.split(['\n', '\r']).next().unwrap_or_default()
+/// The place, or the one of the backslash right before it, which events leave out.
+fn before_backslash(source: &str, at: usize) -> usize {
+    let before = at.checked_sub(1).filter(|before| source.as_bytes().get(*before) == Some(&b'\\'));
+    before.unwrap_or(at)
 }
 
 /// A paragraph with the dashes of a signature right under it, which CommonMark takes for a heading.
@@ -328,7 +347,8 @@ mod tests {
     use crate::scan::scan;
 
     fn grammar() -> Grammar {
-        Grammar::new(GrammarSettings { bot_logins: vec!["ci-bot".into()], ..GrammarSettings::default() }).expect("valid")
+        Grammar::new(GrammarSettings { bot_logins: vec!["ci-bot".into()], ..GrammarSettings::default() })
+            .expect("valid")
     }
 
     fn found(text: &str) -> Vec<String> {
@@ -405,11 +425,67 @@ mod tests {
     /// Text that is rich in what CommonMark gives a meaning.
     fn markdown() -> impl Strategy<Value = String> {
         let piece = prop::sample::select(vec![
-            "/retest", "/retest a", "@ci-bot retest", "a", "b c", "\n", "\n\n", "\r\n", "```", "````", "~~~", "`", "> ", ">>>",
-            "- ", "1. ", "  ", "    ", "\t", " ", "# ", "<!--", "-->", "<pre>", "</pre>", "<div>", "</div>", "<code>",
-            "</code>", "<blockquote>", "</blockquote>", "<?", "?>", "<![CDATA[", "]]>", "*", "**", "~~", "[", "]", "(b)",
-            "[x]: ", "\"", "|", "|-|-|", "---", "===", "-- ", "\\", "&#47;", "\n```\n", "\n~~~\n", "\n\n/retest\n\n", "é",
-            "On 3 Jun, Ann wrote:\n", "-----Original Message-----\n", "<script>", "<x", "--", "\n<!-- ", "\n\ntext\n",
+            "/retest",
+            "/retest a",
+            "@ci-bot retest",
+            "a",
+            "b c",
+            "\n",
+            "\n\n",
+            "\r\n",
+            "```",
+            "````",
+            "~~~",
+            "`",
+            "> ",
+            ">>>",
+            "- ",
+            "1. ",
+            "  ",
+            "    ",
+            "\t",
+            " ",
+            "# ",
+            "<!--",
+            "-->",
+            "<pre>",
+            "</pre>",
+            "<div>",
+            "</div>",
+            "<code>",
+            "</code>",
+            "<blockquote>",
+            "</blockquote>",
+            "<?",
+            "?>",
+            "<![CDATA[",
+            "]]>",
+            "*",
+            "**",
+            "~~",
+            "[",
+            "]",
+            "(b)",
+            "[x]: ",
+            "\"",
+            "|",
+            "|-|-|",
+            "---",
+            "===",
+            "-- ",
+            "\\",
+            "&#47;",
+            "\n```\n",
+            "\n~~~\n",
+            "\n\n/retest\n\n",
+            "é",
+            "On 3 Jun, Ann wrote:\n",
+            "-----Original Message-----\n",
+            "<script>",
+            "<x",
+            "--",
+            "\n<!-- ",
+            "\n\ntext\n",
         ]);
         prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
     }
@@ -431,7 +507,7 @@ mod tests {
 
         #[test]
         fn the_first_look_misses_nothing(text in markdown()) {
-            let everything = Scan { candidates: (0..text.len()).collect(), is_sure: true };
+            let everything = Scan { candidates: (0..text.len()).collect(), is_sure: true, has_more: false };
             let lines = lines_within(&text, &everything, usize::MAX).expect("no limit");
             if lines.iter().any(|l| crate::line::read(l, &grammar()) != Ok(None)) {
                 prop_assert!(!scan(&text, &grammar()).candidates.is_empty());

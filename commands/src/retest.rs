@@ -39,7 +39,10 @@ pub(crate) const DOC: CommandDoc = CommandDoc {
         Example { line: "/retest", does: "every failed job" },
         Example { line: "/retest lava-x86 lava-arm64", does: "these two" },
         Example { line: "/retest unit tests (ubuntu, 3.11)", does: "the job of that name" },
-        Example { line: "/retest \"build / test (ubuntu, 3.12)\" lava-*", does: "one with blanks in its name, and a pattern" },
+        Example {
+            line: "/retest \"build / test (ubuntu, 3.12)\" lava-*",
+            does: "one with blanks in its name, and a pattern",
+        },
         Example { line: "/retest required", does: "failed jobs that block merging" },
         Example { line: "/retest runner:lava", does: "failed jobs of one runner" },
         Example { line: "/retest https://lava.example.org/scheduler/job/424242", does: "the job of that page" },

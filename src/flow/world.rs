@@ -13,7 +13,9 @@ use tokio::sync::Notify;
 use super::metrics::Metrics;
 use super::points::{Point, StopAt, Stopped};
 use crate::decide::{Limits, Posts, Rights};
-use crate::domain::{Actor, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp};
+use crate::domain::{
+    Actor, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp,
+};
 use crate::ports::{CallError, Clock, Forge, Runner, RunnerKind};
 use crate::store::{Store, StoreError};
 

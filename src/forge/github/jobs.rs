@@ -59,12 +59,13 @@ impl GitHub {
             return None;
         }
         let reading = words::check(&check.status, check.conclusion.as_deref());
+        let started = check.started_at.as_deref().and_then(timestamp);
         Some(JobObservation {
             name: JobName::new(check.name),
             scope: slug.clone(),
             origin: Origin::Check(slug),
             run: RunRef::new(check.id.to_string()),
-            order: RunOrder(signed(check.id), 0),
+            order: RunOrder(signed(check.id), started.map_or(0, Timestamp::ms)),
             group: None,
             state: reading.state,
             cause: reading.cause,
