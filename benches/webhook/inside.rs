@@ -170,7 +170,7 @@ fn adversaries() -> Vec<(&'static str, String)> {
     vec![
         ("commands only", with("/retest lava-x86\n")),
         ("near misses", with("/retset lava-x86\n")),
-        ("one line of arguments", format!("/retest {}", "lava-x86, ".repeat(TEXT_BYTES / 10))),
+        ("one line of arguments", format!("/retest {}", "lava-x86, ".repeat(TEXT_BYTES / 10 - 1))),
         ("opening brackets", with("[")),
         ("image openings", with("![a](")),
         ("stars and underscores", with("*a_ ")),
