@@ -256,7 +256,7 @@ fn fence(body: &str) -> Option<Block> {
 mod tests {
     use super::*;
 
-    fn cut<'t>(text: &'t str) -> Vec<&'t str> {
+    fn cut(text: &str) -> Vec<&str> {
         let candidates: Vec<usize> = text.match_indices("/retest").map(|(at, _)| at).collect();
         let ranges = regions(text, &candidates, WORK_MAX).expect("short");
         ranges.into_iter().filter_map(|range| text.get(range)).collect()
