@@ -109,7 +109,7 @@ impl GitHub {
         Self { api, clock, hooks }
     }
 
-    /// Learns the login that we act under, where it is neither configured nor known. Called once at the start, so that
+    /// Learns the login that we act under, where it is neither configured nor known. Asked once per process; a call at the start makes sure that
     /// our own statuses and comments are told from others' from the first delivery on.
     ///
     /// # Errors
