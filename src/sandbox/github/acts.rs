@@ -20,6 +20,15 @@ impl GitHubSandbox {
         self.add_hook(url, secret, of_app);
     }
 
+    /// Points every hook to another address, as an operator does when the receiver moves.
+    pub fn move_hooks(&self, url: &str) {
+        self.with(|state| {
+            for hook in &mut state.hooks {
+                url.clone_into(&mut hook.url);
+            }
+        });
+    }
+
     /// Adds a repository hook, whether or not there is an App.
     pub fn repo_hook(&self, url: &str, secret: &str) {
         self.add_hook(url, secret, false);

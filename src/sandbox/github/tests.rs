@@ -1,7 +1,5 @@
 //! The sandbox behaves as GitHub's reference says: webhooks, tokens, limits, paging, people and their words.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use base64::Engine as _;

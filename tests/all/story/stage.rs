@@ -347,7 +347,7 @@ pattern = "board-*"
                 forge.set_status(REPO, HEAD, name, state, "posted by the lab", &url);
             }
             Sandbox::GitLab { forge, project } => {
-                forge.external_status(*project, HEAD, name, if passed { "success" } else { "failed" }, &url);
+                forge.external_status(*project, HEAD, name, if passed { "success" } else { "failed" }, Some(&url));
             }
         }
         self.settle().await;
@@ -459,7 +459,7 @@ pattern = "board-*"
             }
             Sandbox::GitLab { forge, project } => {
                 let found = forge.statuses(*project, sha).into_iter().filter(|s| s.name == name).max_by_key(|s| s.id);
-                match found.map(|s| s.status).unwrap_or_default().as_str() {
+                match found.map(|s| s.state).unwrap_or_default().as_str() {
                     "running" => "pending".into(),
                     "failed" => "failure".into(),
                     "canceled" => "error".into(),
