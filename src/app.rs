@@ -250,6 +250,7 @@ impl Adapters<'_> {
                     url: forge.api_url.clone(),
                     token: details.token.value().clone(),
                     request_timeout: forge.request_timeout,
+                    pause_between_writes: forge.pause_between_writes,
                 };
                 let client = Arc::new(GitLabClient::new(self.client.clone(), access, Arc::clone(&self.life.clock)));
                 for runner in self.own_ci(forge, &RunnerDetails::GitlabCi) {

@@ -14,7 +14,7 @@ use super::snapshot::AskError;
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
     Answer, AnswerLine, Ask, Authorised, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
-    authorise, code, is_own_text, job_list, needed, plan,
+    authorise, code, is_own_text, job_list, needed,
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommentAction, CommentEvent, CommentRef, CommitSha, DispatchKey, ForgeEvent, PressEvent,
@@ -293,9 +293,10 @@ impl World {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        self.complete_record(asked.forge, &asked.repo, &asked.change).await?;
         let needed = needed(&wish.selection);
-        let snapshot = self.snapshot(asked.forge, &asked.repo, &asked.change, &needed, retries).await?;
+        let place = (&asked.repo, &asked.change);
+        let listed = self.complete_record(asked.forge, place, &needed).await?;
+        let mut snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
         let wish_now = Wish {
             verb,
             selection: &wish.selection,
@@ -303,7 +304,13 @@ impl World {
             dry_run: wish.flags.dry_run,
             overrides: &wish.overrides,
         };
-        let plan = plan(&snapshot, &wish_now, &proof);
+        let mut plan = crate::decide::plan(&snapshot, &wish_now, &proof);
+        if plan.start.is_empty() && !listed {
+            // Nothing to start: before that is said, make sure that no webhook was lost.
+            self.list_record(asked.forge, &asked.repo, &asked.change).await?;
+            snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
+            plan = crate::decide::plan(&snapshot, &wish_now, &proof);
+        }
         let mut lines: Vec<AnswerLine> = Vec::new();
         for item in &plan.start {
             let Some(view) = snapshot.jobs.get(item.at) else { continue };
@@ -377,8 +384,9 @@ impl World {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        self.complete_record(asked.forge, &asked.repo, &asked.change).await?;
-        let snapshot: Snapshot = self.snapshot(asked.forge, &asked.repo, &asked.change, &Needed::All, retries).await?;
+        let place = (&asked.repo, &asked.change);
+        self.complete_record(asked.forge, place, &Needed::All).await?;
+        let snapshot: Snapshot = self.snapshot(asked.forge, place, &Needed::All, retries).await?;
         let mut lines: Vec<AnswerLine> = job_list(&snapshot, &proof).iter().map(leave_line).collect();
         if lines.is_empty() {
             lines.push(whole(Reason::Nothing, format!("no job is known on {}", code(asked.change.head.short()))));
