@@ -13,7 +13,7 @@ use super::points::Point;
 use super::snapshot::AskError;
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
-    Answer, AnswerLine, Ask, Authorised, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
+    Answer, AnswerLine, Ask, Authorised, LastHour, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
     authorise, code, is_own_text, job_list, needed,
 };
 use crate::domain::{
@@ -74,6 +74,7 @@ impl World {
     async fn put_off(&self, delivery: &StoredDelivery, error: &CallError) -> Result<bool, FlowError> {
         tracing::warn!(delivery = %delivery.id, %error, tries = delivery.tries, "a command waits: its forge could not be asked");
         self.count_failure(delivery.forge.as_str(), error);
+        self.remember_throttles().await?;
         if error.is_passing() {
             let until = self.now().plus(error.wait(delivery.tries + 1));
             self.store.put_off_delivery(delivery.row, until, &error.to_string()).await?;
@@ -296,7 +297,9 @@ impl World {
         let needed = needed(&wish.selection);
         let place = (&asked.repo, &asked.change);
         let listed = self.complete_record(asked.forge, place, &needed).await?;
+        let last_hour = self.last_hour(asked, &outcome.start).await?;
         let mut snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
+        snapshot.last_hour = last_hour;
         let wish_now = Wish {
             verb,
             selection: &wish.selection,
@@ -309,6 +312,7 @@ impl World {
             // Nothing to start: before that is said, make sure that no webhook was lost.
             self.list_record(asked.forge, &asked.repo, &asked.change).await?;
             snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
+            snapshot.last_hour = last_hour;
             plan = crate::decide::plan(&snapshot, &wish_now, &proof);
         }
         let mut lines: Vec<AnswerLine> = Vec::new();
@@ -330,6 +334,16 @@ impl World {
         lines.extend(plan.leave.iter().map(leave_line));
         outcome.informed |= wish.flags.dry_run;
         Ok(Ok(lines))
+    }
+
+    /// How many retries the change and the asker had within the last hour, those of this very comment among them.
+    async fn last_hour(&self, asked: &Asked<'_>, planned: &[Retry]) -> Result<LastHour, AskError> {
+        let since = self.now().minus(std::time::Duration::from_secs(3_600));
+        let mut used = self.store.retries_since(&asked.change.key, asked.actor.id, since).await?;
+        let planned = u32::try_from(planned.len()).unwrap_or(u32::MAX);
+        used.change = used.change.saturating_add(planned);
+        used.asker = used.asker.saturating_add(planned);
+        Ok(used)
     }
 
     fn retry_of(

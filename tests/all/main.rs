@@ -5,5 +5,7 @@ mod github;
 mod gitlab;
 mod gitlab_client;
 mod http_runner;
+mod kill;
 mod prism;
+mod receiver;
 mod story;

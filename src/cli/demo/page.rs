@@ -125,7 +125,8 @@ async fn overview(State(stage): State<Stage>) -> Response {
     let views = [github_view(&stage), gitlab_view(&stage)];
     page("retest-bot demo", html! {
         h1 { "retest-bot demo" }
-        p { "Two forges, their CI and the bot run in this process. Open a change and comment on it." }
+        p { "Two forges, their CI and the bot run in this process. Open a change and comment on it. "
+            "The bot answers at " code { (stage.bot_url) } "; its metrics are at " code { (stage.bot_url) "/metrics" } "." }
         @for view in views {
             a.card href=(format!("/{}", view.forge)) {
                 strong { (view.title) }
