@@ -139,6 +139,9 @@ impl<'t> Scanner<'t> {
             return;
         }
         let rest = self.bytes.get(at + 1..).unwrap_or_default();
+        if !rest.first().is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')) {
+            return;
+        }
         let found = if byte == b'@' {
             self.is_login(rest)
         } else {

@@ -105,7 +105,7 @@ pub struct RunnerEntry {
     pub forge: Option<ForgeName>,
     /// The repositories it serves; none means all.
     pub repositories: Option<GlobSet>,
-    /// Retries of one job on one head at most.
+    /// Runs of one job on one head at most, the first included.
     pub attempts_max: u32,
     /// A retry not over after this long is expired.
     pub deadline: Duration,
