@@ -7,15 +7,21 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use retest_commands::{Grammar, GrammarSettings};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::github::{self as github_api, GitHubApi, GitHubConfig};
+use crate::api::gitlab::{GitLabAccess, GitLabClient};
 use crate::decide::{Limits, Posts, Rights};
 use crate::domain::{ForgeName, JobName, Role, RunnerName};
 use crate::flow::{Declared, Declares, Driver, EditedComments, Parts, Rules, RunnerEntry, StopAt, World};
+use crate::forge::github::{GitHub, GitHubForgeConfig};
+use crate::forge::gitlab::{GitLabConfig, GitLabForge, SigningKey};
 use crate::http::{Bounds, Http};
 use crate::ports::{Clock, Forge, Runner, Secrets};
+use crate::runner::github_actions::GitHubActions;
+use crate::runner::gitlab_ci::GitLabCi;
 use crate::runner::{exec, http as http_runner};
 use crate::settings::{self, ForgeDetails, RunnerDetails, Settings};
 use crate::store::Store;
@@ -74,7 +80,7 @@ impl App {
             .await
             .with_context(|| format!("the store `{}` cannot be opened", path.display()))?;
         let grammar = grammar(settings)?;
-        let client = client(&life)?;
+        let client = client()?;
         let adapters = Adapters { settings, client, life: &life, grammar: grammar.clone() };
         let mut forges = Vec::new();
         let mut runners = Vec::new();
@@ -131,8 +137,7 @@ impl App {
 }
 
 /// One HTTP client for every outside call.
-fn client(life: &Life) -> anyhow::Result<reqwest::Client> {
-    let _ = life;
+fn client() -> anyhow::Result<reqwest::Client> {
     reqwest::Client::builder()
         .user_agent(concat!("retest-bot/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(Duration::from_secs(10))
@@ -140,6 +145,17 @@ fn client(life: &Life) -> anyhow::Result<reqwest::Client> {
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .context("the HTTP client cannot be built")
+}
+
+/// One forge by itself, for `explain`: it receives, and calls nobody.
+///
+/// # Errors
+/// When the forge cannot be set up.
+pub fn forge_alone(settings: &Settings, name: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Arc<dyn Forge>> {
+    let life = Life::ordinary(clock)?;
+    let adapters = Adapters { settings, client: client()?, life: &life, grammar: grammar(settings)? };
+    let forge = settings.forge(name).with_context(|| format!("no forge is called `{name}`"))?;
+    adapters.forge(forge, &mut Vec::new())
 }
 
 /// The chat grammar as configured.
@@ -212,14 +228,78 @@ struct Adapters<'a> {
 }
 
 impl Adapters<'_> {
-    /// A forge, and the runners that are its own CI (they share its client).
+    /// A forge, and the runners that are its own CI: they share its client, its tokens and its limits.
     fn forge(&self, forge: &settings::Forge, runners: &mut Vec<RunnerEntry>) -> anyhow::Result<Arc<dyn Forge>> {
         match &forge.kind {
-            ForgeDetails::Github(_) | ForgeDetails::Gitlab(_) => {
-                let _ = (&self.client, runners, &self.grammar);
-                anyhow::bail!("forge `{}` is of a kind that is not built in", forge.name)
+            ForgeDetails::Github(details) => {
+                let api = self.github_api(forge, details)?;
+                for runner in self.own_ci(forge, &RunnerDetails::GithubActions) {
+                    let module = GitHubActions::new(RunnerName::new(&runner.name), Arc::clone(&api));
+                    runners.push(entry(runner, Arc::new(module)));
+                }
+                let config = GitHubForgeConfig {
+                    webhook_secrets: secrets(&details.webhook_secrets),
+                    repositories: Some(forge.repositories.glob_set().clone()),
+                    bot_login: forge.bot_login.clone(),
+                    may_hold_command: self.may_hold_command(),
+                };
+                Ok(Arc::new(GitHub::new(api, config, Arc::clone(&self.life.clock))))
+            }
+            ForgeDetails::Gitlab(details) => {
+                let access = GitLabAccess {
+                    url: forge.api_url.clone(),
+                    token: details.token.value().clone(),
+                    request_timeout: forge.request_timeout,
+                    pause_between_writes: forge.pause_between_writes,
+                };
+                let client = Arc::new(GitLabClient::new(self.client.clone(), access, Arc::clone(&self.life.clock)));
+                for runner in self.own_ci(forge, &RunnerDetails::GitlabCi) {
+                    let module = GitLabCi::new(RunnerName::new(&runner.name), Arc::clone(&client));
+                    runners.push(entry(runner, Arc::new(module)));
+                }
+                let keys = details.signing_keys.iter();
+                let config = GitLabConfig {
+                    name: ForgeName::new(&forge.name),
+                    webhook_tokens: secrets(&details.webhook_tokens),
+                    signing_keys: keys.filter_map(|k| SigningKey::from_decoded(k.key().expose_secret())).collect(),
+                    bot_login: forge.bot_login.clone(),
+                    repositories: Some(forge.repositories.glob_set().clone()),
+                    may_hold_command: self.may_hold_command(),
+                };
+                Ok(Arc::new(GitLabForge::new(client, config)))
             }
         }
+    }
+
+    /// The runners of one module that serve this forge.
+    fn own_ci(&self, forge: &settings::Forge, module: &RunnerDetails) -> Vec<&settings::Runner> {
+        let of = |r: &&settings::Runner| r.forge.as_deref() == Some(forge.name.as_str()) && same_module(&r.kind, module);
+        self.settings.runners.iter().filter(of).collect()
+    }
+
+    fn github_api(&self, forge: &settings::Forge, details: &settings::Github) -> anyhow::Result<Arc<GitHubApi>> {
+        let auth = match &details.auth {
+            settings::GithubAuth::App { id, private_key } => {
+                github_api::Auth::App { id: *id, private_key_pem: private_key.value().clone() }
+            }
+            settings::GithubAuth::Token(token) => github_api::Auth::Token(token.value().clone()),
+        };
+        let config = GitHubConfig {
+            name: ForgeName::new(&forge.name),
+            api_url: forge.api_url.clone(),
+            api_version: details.api_version.clone(),
+            auth,
+            request_timeout: forge.request_timeout,
+            pause_between_writes: forge.pause_between_writes,
+        };
+        let api = GitHubApi::new(config, self.client.clone(), Arc::clone(&self.life.clock));
+        Ok(Arc::new(api.with_context(|| format!("forge `{}`", forge.name))?))
+    }
+
+    /// A wrong yes costs a stored row, a wrong no would lose a command: so it asks only for what every command has.
+    fn may_hold_command(&self) -> Arc<dyn Fn(&str) -> bool + Send + Sync> {
+        let grammar = self.grammar.clone();
+        Arc::new(move |text| grammar.may_hold_command(text))
     }
 
     /// A runner that needs no forge's client; none for those that do.
@@ -272,11 +352,11 @@ impl Adapters<'_> {
             jobs: runner
                 .jobs
                 .iter()
-                .map(|j| http_runner::HttpJob { pattern: j.name.as_str().to_owned(), overrides: j.overrides.clone() })
+                .map(|j| http_runner::HttpJob { pattern: pattern(&j.name), overrides: j.overrides.clone() })
                 .collect(),
             start: http_runner::StartRequest {
                 method: start.method.to_string(),
-                url: start.url.source().to_owned(),
+                url: start.url.template.source().to_owned(),
                 headers,
                 body,
                 id_pointer: start.id_pointer.clone(),
@@ -285,27 +365,43 @@ impl Adapters<'_> {
                 timeout: start.timeout,
             },
             poll: http.poll.as_ref().map(|p| http_runner::PollRequest {
-                url: p.url.source().to_owned(),
+                url: p.url.template.source().to_owned(),
                 state_pointer: p.state_pointer.clone(),
                 url_pointer: p.url_pointer.clone(),
                 cause_pointer: p.cause_pointer.clone(),
-                log_url: p.log_url.as_ref().map(|u| u.source().to_owned()),
+                log_url: p.log_url.as_ref().map(|u| u.template.source().to_owned()),
             }),
             states: http.poll.iter().flat_map(|p| p.states.iter()).map(|(w, s)| (w.clone(), state(*s))).collect(),
             find: http.find.as_ref().map(|f| http_runner::FindRequest {
-                url: f.url.source().to_owned(),
+                url: f.url.template.source().to_owned(),
                 id_pointer: f.id_pointer.clone(),
             }),
             cancel: http.cancel.as_ref().map(|c| http_runner::CancelRequest {
                 method: c.method.to_string(),
-                url: c.url.source().to_owned(),
+                url: c.url.template.source().to_owned(),
             }),
             callback,
-            bearer_token: http.token.as_ref().map(|t| t.secret.value().clone()),
+            token: http.token.as_ref().map(|t| http_runner::HttpToken {
+                header: t.header.clone(),
+                scheme: t.scheme.clone(),
+                secret: t.secret.value().clone(),
+            }),
             allowed_hosts: http.allowed_hosts.clone(),
         };
         http_runner::HttpRunner::new(config, Arc::clone(&self.life.clock)).with_context(|| format!("runner `{}`", runner.name))
     }
+}
+
+/// A selector as a glob: a name means itself, whatever characters it holds.
+fn pattern(selector: &settings::JobSelector) -> String {
+    match selector {
+        settings::JobSelector::Name(name) => globset::escape(name),
+        settings::JobSelector::Pattern(glob) => glob.glob().glob().to_owned(),
+    }
+}
+
+fn same_module(a: &RunnerDetails, b: &RunnerDetails) -> bool {
+    std::mem::discriminant(a) == std::mem::discriminant(b)
 }
 
 const fn state(word: settings::RunState) -> crate::domain::JobState {
@@ -319,6 +415,7 @@ const fn state(word: settings::RunState) -> crate::domain::JobState {
         settings::RunState::TimedOut => S::TimedOut,
         settings::RunState::Cancelled => S::Cancelled,
         settings::RunState::Skipped => S::Skipped,
+        settings::RunState::Superseded => S::Superseded,
         settings::RunState::Lost => S::Lost,
     }
 }
@@ -340,7 +437,7 @@ fn entry(runner: &settings::Runner, module: Arc<dyn Runner>) -> RunnerEntry {
     RunnerEntry {
         runner: module,
         forge: runner.forge.as_deref().map(ForgeName::from),
-        repositories: runner.repositories.glob_set(),
+        repositories: Some(runner.repositories.glob_set().clone()),
         attempts_max: runner.attempts_max,
         deadline: runner.deadline,
         poll_min: runner.poll_min,

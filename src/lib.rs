@@ -3,6 +3,8 @@
 //! Read `ARCHITECTURE.md` for the layer table and the life of a `/retest`; then `domain/`, `decide/`, `flow/`.
 
 pub mod api;
+pub mod app;
+pub mod cli;
 pub mod decide;
 pub mod domain;
 pub mod flow;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args as ClapArgs;
-use retest_commands::{Command, Grammar, GrammarSettings, Parsed};
+use retest_commands::{Command, Grammar, GrammarSettings, Parsed, Selector};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
@@ -155,9 +155,13 @@ fn decide(input: &Input, parsed: &Parsed, rights: &Rights, jobs_max: usize) -> a
             break;
         }
         let may = |ask| authorise(ask, &snapshot.change, &actor, input.actor.role, rights);
-        let (verb, wish, proof) = match &one.command {
-            Command::Retest(w) => (Verb::Retest, w, may(if w.flags.force { Ask::Force } else { Ask::Retest })),
-            Command::Test(w) => (Verb::Test, &w.0, may(Ask::Test)),
+        let (verb, selection, flags, overrides, proof) = match &one.command {
+            Command::Retest(w) => {
+                let forced = w.flags.force || w.selection.words.iter().any(Selector::is_everything);
+                let ask = if forced { Ask::Force } else { Ask::Retest };
+                (Verb::Retest, &w.selection, (forced, w.flags.dry_run), &w.overrides, may(ask))
+            }
+            Command::Test(w) => (Verb::Test, &w.selection, (false, w.flags.dry_run), &w.overrides, may(Ask::Test)),
             Command::Jobs(_) => {
                 match may(Ask::Help) {
                     Ok(proof) => output.leave.extend(job_list(&snapshot, &proof).iter().map(left)),
@@ -174,13 +178,7 @@ fn decide(input: &Input, parsed: &Parsed, rights: &Rights, jobs_max: usize) -> a
                 continue;
             }
         };
-        let wish = Wish {
-            verb,
-            selection: &wish.selection,
-            force: wish.flags.force,
-            dry_run: wish.flags.dry_run,
-            overrides: &wish.overrides,
-        };
+        let wish = Wish { verb, selection, force: flags.0, dry_run: flags.1, overrides };
         let made = plan(&snapshot, &wish, &proof);
         for item in made.start.iter().filter(|item| !taken.contains(&item.at)) {
             let Some(job) = input.jobs.get(item.at) else { continue };

@@ -53,7 +53,7 @@ pub struct RunnerFacts {
     pub starts_fresh: bool,
     /// Changes from forks run where we cannot reach them.
     pub out_of_reach_for_forks: bool,
-    /// Retries of one job on one head at most.
+    /// Runs of one job on one head at most, the first included.
     pub attempts_max: u32,
     /// Jobs depending on a restarted one run along.
     pub runs_dependents: bool,
@@ -205,7 +205,7 @@ fn judge(
     };
     reachable(view, snapshot, runner, proof)?;
     stands_alone(view)?;
-    if view.retries >= runner.attempts_max {
+    if view.retries.saturating_add(1) >= runner.attempts_max {
         let text = format!(
             "retried {} times on this head, which is the most that the operator allows; push, or ask the operator",
             view.retries

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use retest_commands::{Command, MistakeKind, Parsed, Retest, Selection};
+use retest_commands::{Command, MistakeKind, Parsed, ParsedCommand, Retest, Selection, Selector};
 use sha2::{Digest, Sha256};
 
 use super::dispatch::Order;
@@ -14,7 +14,7 @@ use super::snapshot::AskError;
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
     Answer, AnswerLine, Ask, Authorised, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
-    authorise, code, is_own_text, job_list, needed, plan,
+    authorise, code, is_own_text, job_list, needed,
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommentAction, CommentEvent, CommentRef, CommitSha, DispatchKey, ForgeEvent, PressEvent,
@@ -132,7 +132,8 @@ impl World {
             tx.commit().await?;
             return Ok(());
         }
-        let parsed = Parsed::one(Command::Retest(Retest::default()));
+        let pressed = ParsedCommand { command: Command::Retest(Retest::default()), line: 1 };
+        let parsed = Parsed { commands: vec![pressed], mistakes: Vec::new() };
         for change in changes {
             let asked = Asked {
                 forge,
@@ -238,14 +239,14 @@ impl World {
         let mut retries = self.store.retries_of(&asked.change.key, &asked.change.head).await?;
         for one in &parsed.commands {
             let may = |ask| authorise(ask, &asked.change, &asked.actor, role, &self.rules.rights);
-            let title = one.command.title();
+            let title = title(&one.command);
             let lines = match &one.command {
                 Command::Retest(wish) => {
-                    let ask = if wish.flags.force { Ask::Force } else { Ask::Retest };
+                    let ask = if forced(wish) { Ask::Force } else { Ask::Retest };
                     self.start(asked, (Verb::Retest, wish), may(ask), (&mut retries, &mut outcome)).await?
                 }
                 Command::Test(wish) => {
-                    self.start(asked, (Verb::Test, &wish.0), may(Ask::Test), (&mut retries, &mut outcome)).await?
+                    self.start(asked, (Verb::Test, &as_retest(wish)), may(Ask::Test), (&mut retries, &mut outcome)).await?
                 }
                 Command::Cancel(wish) => {
                     let meant: Vec<&Retry> = cancelled(&wish.selection, &retries);
@@ -292,17 +293,24 @@ impl World {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        self.complete_record(asked.forge, &asked.repo, &asked.change).await?;
         let needed = needed(&wish.selection);
-        let snapshot = self.snapshot(asked.forge, &asked.repo, &asked.change, &needed, retries).await?;
+        let place = (&asked.repo, &asked.change);
+        let listed = self.complete_record(asked.forge, place, &needed).await?;
+        let mut snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
         let wish_now = Wish {
             verb,
             selection: &wish.selection,
-            force: wish.flags.force,
+            force: forced(wish),
             dry_run: wish.flags.dry_run,
             overrides: &wish.overrides,
         };
-        let plan = plan(&snapshot, &wish_now, &proof);
+        let mut plan = crate::decide::plan(&snapshot, &wish_now, &proof);
+        if plan.start.is_empty() && !listed {
+            // Nothing to start: before that is said, make sure that no webhook was lost.
+            self.list_record(asked.forge, &asked.repo, &asked.change).await?;
+            snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
+            plan = crate::decide::plan(&snapshot, &wish_now, &proof);
+        }
         let mut lines: Vec<AnswerLine> = Vec::new();
         for item in &plan.start {
             let Some(view) = snapshot.jobs.get(item.at) else { continue };
@@ -376,8 +384,9 @@ impl World {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        self.complete_record(asked.forge, &asked.repo, &asked.change).await?;
-        let snapshot: Snapshot = self.snapshot(asked.forge, &asked.repo, &asked.change, &Needed::All, retries).await?;
+        let place = (&asked.repo, &asked.change);
+        self.complete_record(asked.forge, place, &Needed::All).await?;
+        let snapshot: Snapshot = self.snapshot(asked.forge, place, &Needed::All, retries).await?;
         let mut lines: Vec<AnswerLine> = job_list(&snapshot, &proof).iter().map(leave_line).collect();
         if lines.is_empty() {
             lines.push(whole(Reason::Nothing, format!("no job is known on {}", code(asked.change.head.short()))));
@@ -470,6 +479,24 @@ fn started_text(why: &str, number: u32) -> String {
     format!("started, run {} ({why})", number + 1)
 }
 
+/// A `/test` in the words of a `/retest`; the verb tells them apart.
+fn as_retest(test: &retest_commands::Test) -> Retest {
+    Retest {
+        selection: test.selection.clone(),
+        overrides: test.overrides.clone(),
+        flags: test.flags.clone(),
+        sha: test.sha.clone(),
+        times: test.times,
+        issue: test.issue,
+        reason: test.reason.clone(),
+    }
+}
+
+/// Whether jobs that passed are meant, too: by `--force`, or by naming everything.
+fn forced(wish: &Retest) -> bool {
+    wish.flags.force || wish.selection.words.iter().any(Selector::is_everything)
+}
+
 /// What this version cannot do yet is refused by name, not left out silently.
 fn supported(wish: &Retest) -> Result<(), Refusal> {
     let missing = if wish.flags.with_needs {
@@ -514,8 +541,30 @@ fn cancelled<'a>(selection: &Selection, retries: &'a [Retry]) -> Vec<&'a Retry> 
     let all = selection.words.is_empty() && selection.whole.is_none();
     retries
         .iter()
-        .filter(|r| r.state.is_open() && r.id != RetryId(0) && (all || selection.names(r.job.as_str())))
+        .filter(|r| r.state.is_open() && r.id != RetryId(0) && (all || names(selection, r.job.as_str())))
         .collect()
+}
+
+/// Whether a selection names this job. A reserved word in a `/cancel` means every retry.
+fn names(selection: &Selection, job: &str) -> bool {
+    let word = |word: &Selector| match word {
+        Selector::Name(name) => name.to_lowercase() == job.to_lowercase(),
+        Selector::Glob(glob) => globset::Glob::new(glob).is_ok_and(|g| g.compile_matcher().is_match(job)),
+        Selector::Failed | Selector::Required | Selector::Optional | Selector::All => true,
+        Selector::Runner(_) | Selector::Platform(_) | Selector::Url(_) => false,
+    };
+    selection.whole.as_deref() == Some(job) || selection.words.iter().any(word)
+}
+
+/// A command as it was understood, for the report.
+fn title(command: &Command) -> String {
+    let view = command.view();
+    let quoted = |arg: &String| if arg.contains(char::is_whitespace) { format!("\"{arg}\"") } else { arg.clone() };
+    let mut words = vec![format!("/{}", command.name())];
+    words.extend(view.args.iter().map(quoted));
+    words.extend(view.flags.iter().map(|flag| format!("--{flag}")));
+    words.extend(view.options.iter().map(|(key, value)| format!("{key}={value}")));
+    words.join(" ")
 }
 
 fn cancel_lines(meant: &[&Retry], cancel: &mut Vec<RetryId>) -> Vec<AnswerLine> {
@@ -534,7 +583,7 @@ fn help_lines() -> Vec<AnswerLine> {
 }
 
 fn refused_whole(parsed: &Parsed, refusal: &Refusal) -> Outcome {
-    let title = parsed.commands.first().map_or_else(String::new, |c| c.command.title());
+    let title = parsed.commands.first().map_or_else(String::new, |c| title(&c.command));
     Outcome { answers: vec![(title, vec![refusal_line(refusal)])], refused: true, ..Outcome::default() }
 }
 

@@ -44,17 +44,25 @@ impl From<CallError> for AskError {
 }
 
 impl World {
-    /// Lists the revision's jobs from the forge when the record may have a gap.
+    /// Lists the revision's jobs from the forge when the record may have a gap, and says whether it did: after a start,
+    /// for a head that was never listed, and where webhooks do not tell all and names alone do not do.
     pub(super) async fn complete_record(
         &self,
         forge: &dyn Forge,
-        repo: &Repo,
-        change: &Change,
-    ) -> Result<(), AskError> {
+        (repo, change): (&Repo, &Change),
+        needed: &Needed,
+    ) -> Result<bool, AskError> {
         let known = self.store.known_from(&repo.key, &change.head).await?;
-        if known.is_some_and(|from| from >= self.since) {
-            return Ok(());
+        let by_name = matches!(needed, Needed::Names(_));
+        if known.is_some_and(|from| from >= self.since) && (by_name || forge.tells_statuses()) {
+            return Ok(false);
         }
+        self.list_record(forge, repo, change).await?;
+        Ok(true)
+    }
+
+    /// Lists the revision's jobs from the forge.
+    pub(super) async fn list_record(&self, forge: &dyn Forge, repo: &Repo, change: &Change) -> Result<(), AskError> {
         let asked_at = self.now();
         let jobs = forge.list_jobs(repo, change).await?;
         tracing::info!(repository = %repo.full_name, head = %change.head, jobs = jobs.len(), "listed the jobs of a revision");
@@ -70,8 +78,7 @@ impl World {
     pub(super) async fn snapshot(
         &self,
         forge: &dyn Forge,
-        repo: &Repo,
-        change: &Change,
+        (repo, change): (&Repo, &Change),
         needed: &Needed,
         retries: &[Retry],
     ) -> Result<Snapshot, AskError> {

@@ -13,7 +13,9 @@ use tokio::sync::Notify;
 use super::metrics::Metrics;
 use super::points::{Point, StopAt, Stopped};
 use crate::decide::{Limits, Posts, Rights};
-use crate::domain::{Actor, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp};
+use crate::domain::{
+    Actor, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp,
+};
 use crate::ports::{CallError, Clock, Forge, Runner, RunnerKind};
 use crate::store::{Store, StoreError};
 
@@ -103,7 +105,7 @@ pub struct RunnerEntry {
     pub forge: Option<ForgeName>,
     /// The repositories it serves; none means all.
     pub repositories: Option<GlobSet>,
-    /// Retries of one job on one head at most.
+    /// Runs of one job on one head at most, the first included.
     pub attempts_max: u32,
     /// A retry not over after this long is expired.
     pub deadline: Duration,

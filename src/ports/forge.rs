@@ -160,6 +160,12 @@ pub trait Forge: Send + Sync {
     /// [`WebhookError`]: not authentic, or in a form that cannot be read.
     fn receive(&self, request: &WebhookRequest) -> Result<Decoded, WebhookError>;
 
+    /// Whether every job and status of a commit is told by webhooks. GitLab tells nothing of statuses that others post,
+    /// so there they must be listed.
+    fn tells_statuses(&self) -> bool {
+        true
+    }
+
     /// Whether this actor or App is this bot itself.
     fn is_me(&self, actor: &Actor, via_app: Option<u64>) -> bool;
 

@@ -5,4 +5,5 @@
 //! It refuses to know anything of the bot: no `crate::` import leaves this folder. Read next: `wire.rs`.
 
 pub mod github;
+pub mod gitlab;
 pub mod wire;

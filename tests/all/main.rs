@@ -2,5 +2,9 @@
 
 mod deploy;
 mod exec;
+mod github;
+mod gitlab;
+mod gitlab_client;
 mod http_runner;
 mod prism;
+mod story;

@@ -24,7 +24,7 @@ use crate::domain::{Repo, Timestamp};
 use crate::ports::Clock;
 
 /// Name sent with every request; GitHub refuses requests without one.
-const USER_AGENT: &str = concat!("retest-bot/", env!("CARGO_PKG_VERSION"));
+pub(super) const USER_AGENT: &str = concat!("retest-bot/", env!("CARGO_PKG_VERSION"));
 /// A token that ends sooner than this is renewed first.
 const RENEW_BEFORE: Duration = Duration::from_secs(300);
 /// Life of a token whose answer does not tell it; GitHub grants an hour.

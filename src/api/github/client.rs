@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -15,7 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::access::{Access, Key};
+use super::access::{Access, Key, USER_AGENT};
 use super::cache::{Cache, Kept};
 use super::exchange::{Lost, Outgoing, Raw, exchange};
 use super::limits::Limits;
@@ -23,7 +22,7 @@ use super::outcome::{Asked, Failure, Need, message};
 use super::wire::Id;
 use super::{Auth, GitHubConfig, SetupError};
 use crate::domain::{Repo, Timestamp};
-use crate::ports::{CallError, Clock};
+use crate::ports::Clock;
 
 /// Redirects followed for one read.
 const REDIRECTS_MAX: usize = 3;
@@ -243,7 +242,7 @@ impl GitHubApi {
     /// success all the same.
     ///
     /// # Errors
-    /// [`Failure`]; after [`CallError::Unknown`] the change may have been made.
+    /// [`Failure`]; after [`crate::ports::CallError::Unknown`] the change may have been made.
     pub async fn write(&self, repo: &Repo, write: &Write) -> Result<Option<u64>, Failure> {
         let asked = self.asked(&write.method, &write.path, write.need);
         let mut out = Outgoing {
@@ -276,7 +275,11 @@ impl GitHubApi {
     ) -> Result<(), Failure> {
         let asked = self.asked(&Method::GET, path, need);
         let key = self.access.key(repo).await?;
-        let raw = self.send_with(&key, &Outgoing::get(path), &asked).await?;
+        let mut raw = self.send_with(&key, &Outgoing::get(path), &asked).await?;
+        // A renamed repository; the download itself is a 302.
+        if let Some(path) = self.moved_to(&raw) {
+            raw = self.send_with(&key, &Outgoing::get(path), &asked).await?;
+        }
         if raw.status.is_success() {
             take(&raw.body);
             return Ok(());
@@ -290,7 +293,8 @@ impl GitHubApi {
         let address = address.filter(|url| url.scheme() == "https" || url.scheme() == self.config.api_url.scheme());
         let address = address.ok_or_else(|| broken("redirected to no usable address"))?;
         let download = async {
-            let answer = self.http.get(address).send().await.map_err(|_| broken("the download did not start"))?;
+            let request = self.http.get(address).header(header::USER_AGENT, USER_AGENT);
+            let answer = request.send().await.map_err(|_| broken("the download did not start"))?;
             if !answer.status().is_success() {
                 return Err(broken(&format!("the download answered {}", answer.status())));
             }
@@ -317,6 +321,9 @@ impl GitHubApi {
 
     /// A conditional read.
     async fn fetch(&self, repo: &Repo, path: &str, asked: &Asked) -> Result<Kept, Failure> {
+        if let Some(wait) = self.limits.blocked(self.access.installation(repo)) {
+            return Err(Failure::throttled(asked, None, wait));
+        }
         let before = self.access.key(repo).await?;
         let known = self.cache.get(before.generation, path);
         let mut out = Outgoing::get(path);
@@ -393,17 +400,6 @@ impl GitHubApi {
             Some(query) => format!("{}?{query}", address.path()),
             None => address.path().to_owned(),
         })
-    }
-}
-
-/// Waits named by limits are obeyed by the flow; this tells it how long in its own words.
-impl Failure {
-    /// The wait that a limit asks for.
-    pub const fn throttled_for(&self) -> Option<Duration> {
-        match &self.error {
-            CallError::Throttled { retry_after, .. } => Some(*retry_after),
-            CallError::Refused { .. } | CallError::Unreachable { .. } | CallError::Unknown { .. } => None,
-        }
     }
 }
 

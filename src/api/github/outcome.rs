@@ -102,10 +102,13 @@ impl Failure {
     pub(super) fn of_answer(asked: &Asked, raw: &Raw) -> Self {
         let message = message(raw);
         let status = raw.status.as_u16();
-        let log = format!("{}: {status} {}", asked.endpoint, one_line(&message));
+        // Proxies and gateways answer in forms of their own.
+        let said = if message.is_empty() { String::from_utf8_lossy(&raw.body) } else { message.as_str().into() };
+        let text = format!("{status} {}", one_line(&said));
         let error = if raw.status.is_server_error() || status == 408 {
-            maybe_done(asked, &format!("{status} {}", one_line(&message)))
+            maybe_done(asked, &text)
         } else {
+            let log = format!("{}: {text}", asked.endpoint);
             CallError::Refused { user: refusal(asked, status, &message), log }
         };
         Self { status: Some(status), message, error }

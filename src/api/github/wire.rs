@@ -247,7 +247,7 @@ pub struct CommitStatus {
     pub creator: Option<User>,
 }
 
-/// A comment in a conversation or on a line.
+/// A comment in a conversation.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Comment {
     /// Numeric id.
@@ -264,12 +264,9 @@ pub struct Comment {
     /// Page for people; tells comments on pull requests from those on issues.
     #[serde(default)]
     pub html_url: Option<String>,
-    /// API address of the issue, for comments in a conversation.
+    /// API address of the issue or pull request.
     #[serde(default)]
     pub issue_url: Option<String>,
-    /// API address of the pull request, for comments on a line.
-    #[serde(default)]
-    pub pull_request_url: Option<String>,
     /// The App through which it was written.
     #[serde(default)]
     pub performed_via_github_app: Option<Id>,

@@ -39,6 +39,8 @@ pub struct GitLabAccess {
     pub token: SecretString,
     /// Longest time for one request with its answer.
     pub request_timeout: Duration,
+    /// Shortest time between two writes; zero for none.
+    pub pause_between_writes: Duration,
 }
 
 /// A client of one instance. Share it (`Arc`): limits are remembered in it.
@@ -47,6 +49,8 @@ pub struct GitLabClient {
     base: Url,
     token: SecretString,
     request_timeout: Duration,
+    pause_between_writes: Duration,
+    last_write: tokio::sync::Mutex<Option<tokio::time::Instant>>,
     clock: Arc<dyn Clock>,
     blocked_until_ms: AtomicI64,
     hopeless: Mutex<Hopeless>,
@@ -67,14 +71,23 @@ impl fmt::Debug for GitLabClient {
 impl GitLabClient {
     /// A client over `http`, which must follow no redirect: a followed POST would turn into a GET.
     pub fn new(http: reqwest::Client, access: GitLabAccess, clock: Arc<dyn Clock>) -> Self {
-        let GitLabAccess { url: mut base, token, request_timeout } = access;
+        let GitLabAccess { url: mut base, token, request_timeout, pause_between_writes } = access;
         base.set_query(None);
         base.set_fragment(None);
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        let (blocked_until_ms, hopeless) = (AtomicI64::new(0), Mutex::default());
-        Self { http, base, token, request_timeout, clock, blocked_until_ms, hopeless }
+        Self {
+            http,
+            base,
+            token,
+            request_timeout,
+            pause_between_writes,
+            last_write: tokio::sync::Mutex::new(None),
+            clock,
+            blocked_until_ms: AtomicI64::new(0),
+            hopeless: Mutex::default(),
+        }
     }
 
     /// The instance's address; its path ends with a slash.
@@ -208,6 +221,9 @@ impl GitLabClient {
             .map_err(|_| Failure::refused("the GitLab token has characters that no header can carry"))?;
         token.set_sensitive(true);
         request.headers_mut().insert("private-token", token);
+        if call.is_write() {
+            self.pause().await;
+        }
         let again = if call.is_write() { None } else { request.try_clone() };
         let response = self.http.execute(request).await.map_err(|error| call.transport(&error))?;
         let response = match (again, moved_on_same_host(&response)) {
@@ -221,6 +237,18 @@ impl GitLabClient {
             self.throttle_until(self.clock.now().plus(span));
         }
         Ok(response)
+    }
+
+    /// Waits for this write's turn. Writes that come together stand in line.
+    async fn pause(&self) {
+        if self.pause_between_writes.is_zero() {
+            return;
+        }
+        let mut last = self.last_write.lock().await;
+        if let Some(last) = *last {
+            tokio::time::sleep_until(last + self.pause_between_writes).await;
+        }
+        *last = Some(tokio::time::Instant::now());
     }
 
     async fn refusal(&self, call: &Call, response: reqwest::Response) -> Failure {

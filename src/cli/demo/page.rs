@@ -91,7 +91,7 @@ fn gitlab_view(stage: &Stage) -> View {
     });
     let statuses = stage.gitlab.statuses(stage.project, HEAD).into_iter().map(|s| Light {
         name: s.name,
-        state: s.status,
+        state: s.state,
         text: s.description.unwrap_or_default(),
     });
     let jobs = stage.gitlab.jobs(stage.pipeline).into_iter().filter(|j| !j.retried).map(|j| Light {
@@ -121,7 +121,7 @@ fn newest(lights: Vec<Light>) -> Vec<Light> {
     out
 }
 
-async fn overview(State(stage): State<Stage>) -> Markup {
+async fn overview(State(stage): State<Stage>) -> Response {
     let views = [github_view(&stage), gitlab_view(&stage)];
     page("retest-bot demo", html! {
         h1 { "retest-bot demo" }
@@ -158,7 +158,6 @@ async fn change(State(stage): State<Stage>, Path(forge): Path<String>) -> Respon
         noscript { p { a href=(format!("/{forge}")) { "Reload" } } }
         script { (PreEscaped("const live=document.getElementById('live');setInterval(async()=>{const r=await fetch(location.pathname+'/live');if(r.ok)live.innerHTML=await r.text()},1000)")) }
     })
-    .into_response()
 }
 
 async fn live(State(stage): State<Stage>, Path(forge): Path<String>) -> Response {

@@ -82,9 +82,9 @@ impl Stage {
         gitlab.hook(&format!("{bot_url}/webhooks/gitlab"), secret);
         github.auto_deliver();
         gitlab.auto_deliver();
-        keep_time(&github, &gitlab);
         let pull = act_github(&github);
         let (project, merge_request, pipeline) = act_gitlab(&gitlab);
+        keep_time(&github, &gitlab, project);
         Ok(Self { github, gitlab, pull, merge_request, project, pipeline, bot_url, _folder: folder })
     }
 }
@@ -227,12 +227,12 @@ fn act_gitlab(gitlab: &GitLabSandbox) -> (u64, u64, u64) {
     gitlab.finish_job(pipeline, "build", "success", None);
     gitlab.finish_job(pipeline, "lint", "success", None);
     gitlab.finish_job(pipeline, "boot-qemu", "failed", Some("runner_system_failure"));
-    gitlab.external_status(project, HEAD, "lava-x86", "failed", "https://lab.example/job/77");
+    gitlab.external_status(project, HEAD, "lava-x86", "failed", Some("https://lab.example/job/77"));
     (project, merge_request, pipeline)
 }
 
 /// Keeps the sandboxes' clocks right and their CI jobs moving: what was restarted starts, then passes.
-fn keep_time(github: &GitHubSandbox, gitlab: &GitLabSandbox) {
+fn keep_time(github: &GitHubSandbox, gitlab: &GitLabSandbox, project: u64) {
     let (github, gitlab) = (github.clone(), gitlab.clone());
     tokio::spawn(async move {
         let mut tick = tokio::time::interval(JOB_STEP);
@@ -248,7 +248,8 @@ fn keep_time(github: &GitHubSandbox, gitlab: &GitLabSandbox) {
                     _ => {}
                 }
             }
-            for pipeline in gitlab.pipelines_of(GITLAB_REPO) {
+            for pipeline in gitlab.pipelines(project) {
+                let pipeline = pipeline.id;
                 for job in gitlab.jobs(pipeline) {
                     match job.status.as_str() {
                         "pending" => gitlab.start_job(pipeline, &job.name),

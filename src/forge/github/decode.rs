@@ -209,12 +209,14 @@ fn check_run(hooks: &Hooks, event: &CheckRun<'_>, at: Timestamp) -> Result<Forge
     let conclusion = check.conclusion.as_ref().map(|word| word.as_str());
     let reading = words::check(text(&check.status), conclusion);
     let url = check.details_url.as_ref().or(check.html_url.as_ref());
+    // An App may run its check again under the same id: then it starts anew.
+    let started = check.started_at.as_ref().and_then(|date| timestamp(date.as_str()));
     let job = JobObservation {
         name: JobName::new(check.name.as_str()),
         scope: slug.to_owned(),
         origin: Origin::Check(slug.to_owned()),
         run: RunRef::new(check.id.to_string()),
-        order: RunOrder(signed(check.id), 0),
+        order: RunOrder(signed(check.id), started.map_or(0, Timestamp::ms)),
         group: None,
         state: reading.state,
         cause: reading.cause,

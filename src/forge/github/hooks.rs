@@ -206,6 +206,8 @@ pub(super) struct CheckBody<'a> {
     #[serde(borrow, default)]
     pub conclusion: Option<Text<'a>>,
     #[serde(borrow, default)]
+    pub started_at: Option<Text<'a>>,
+    #[serde(borrow, default)]
     pub details_url: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub html_url: Option<Text<'a>>,

@@ -21,6 +21,7 @@ impl GitHub {
     /// Every job of a commit, with its newest run.
     pub(super) async fn jobs_of(&self, repo: &Repo, sha: &CommitSha) -> Result<Vec<JobObservation>, CallError> {
         let at = self.clock.now();
+        self.learn_own_login().await?;
         let mut jobs = self.actions_jobs(repo, sha, at).await?;
         let path = format!("{}/commits/{sha}/check-runs?filter=latest", repo_path(repo));
         let checks = self.api.pages::<CheckPage>(repo, &path, READ_CHECKS).await?;
@@ -59,12 +60,13 @@ impl GitHub {
             return None;
         }
         let reading = words::check(&check.status, check.conclusion.as_deref());
+        let started = check.started_at.as_deref().and_then(timestamp);
         Some(JobObservation {
             name: JobName::new(check.name),
             scope: slug.clone(),
             origin: Origin::Check(slug),
             run: RunRef::new(check.id.to_string()),
-            order: RunOrder(signed(check.id), 0),
+            order: RunOrder(signed(check.id), started.map_or(0, Timestamp::ms)),
             group: None,
             state: reading.state,
             cause: reading.cause,

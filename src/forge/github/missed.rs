@@ -1,7 +1,8 @@
 //! Comments written while nobody listened, read back from the repository.
 //!
 //! They become the same events that a delivery would have brought, with an id that is the same at every reading, so
-//! that a comment read twice, or read and delivered, makes one command. Texts of reviews have no list and stay missed.
+//! that a comment read twice, or read and delivered, makes one command. Only the conversation is read: comments on lines
+//! and texts of reviews that nobody heard have to be written again.
 
 use super::GitHub;
 use crate::api::github::wire::Comment;
@@ -12,47 +13,39 @@ use crate::domain::{
 use crate::ports::{CallError, Wanted};
 
 const READ_COMMENTS: Need = Need { doing: "read missed comments", permission: "Issues: read" };
-const READ_LINES: Need = Need { doing: "read missed review comments", permission: "Pull requests: read" };
 
 impl GitHub {
     pub(super) async fn comments_since(&self, repo: &Repo, since: Timestamp) -> Result<Vec<Wanted>, CallError> {
-        let query = format!("comments?since={}&sort=created&direction=asc", iso(since));
-        let path = format!("{}/issues/{query}", repo_path(repo));
+        let query = format!("since={}&sort=created&direction=asc", iso(since));
+        let path = format!("{}/issues/comments?{query}", repo_path(repo));
         let said = self.api.pages::<Vec<Comment>>(repo, &path, READ_COMMENTS).await?;
-        let path = format!("{}/pulls/{query}", repo_path(repo));
-        let lines = self.api.pages::<Vec<Comment>>(repo, &path, READ_LINES).await?;
-        let said = said.into_iter().filter_map(|comment| self.missed(repo, comment, CommentKind::Issue));
-        let lines = lines.into_iter().filter_map(|comment| self.missed(repo, comment, CommentKind::ReviewLine));
+        let said = said.into_iter().filter_map(|comment| self.missed(repo, comment));
         // `since` is about the last edit: an older comment that was only edited asks for nothing new here.
-        let mut found: Vec<CommentEvent> = said.chain(lines).filter(|event| event.created_at >= floor(since)).collect();
+        let mut found: Vec<CommentEvent> = said.filter(|event| event.created_at >= floor(since)).collect();
         found.sort_by_key(|event| (event.created_at, event.comment.id));
         Ok(found.into_iter().map(wanted).collect())
     }
 
-    fn missed(&self, repo: &Repo, comment: Comment, kind: CommentKind) -> Option<CommentEvent> {
+    fn missed(&self, repo: &Repo, comment: Comment) -> Option<CommentEvent> {
         let via_app = comment.performed_via_github_app.map(|app| app.id);
         let body = comment.body?;
         let ours = via_app.is_some() && via_app == self.hooks.app_id;
         if ours || !(self.hooks.may_hold_command)(&body) {
             return None;
         }
-        let address = match kind {
-            // An issue's conversation has the same list; only its page tells that it is a pull request's.
-            CommentKind::Issue => comment.html_url.filter(|url| url.contains("/pull/")).and(comment.issue_url),
-            CommentKind::ReviewLine | CommentKind::Review | CommentKind::Note => comment.pull_request_url,
-        };
+        // An issue's conversation has the same list; only its page tells that it is a pull request's.
+        let address = comment.html_url.filter(|url| url.contains("/pull/")).and(comment.issue_url);
         let number = address?.rsplit('/').next()?.parse().ok()?;
         let author = Actor::from(comment.user?);
         Some(CommentEvent {
             repo: repo.clone(),
             change: ChangeKey { repo: repo.key.clone(), number },
-            comment: CommentRef { kind, id: comment.id },
+            comment: CommentRef { kind: CommentKind::Issue, id: comment.id },
             action: CommentAction::Created,
             sender: author.clone(),
             author,
             body,
             created_at: comment.created_at.as_deref().and_then(timestamp)?,
-            // What a comment on a line stands on may be older than the head.
             head: None,
             internal: false,
             change_facts: None,

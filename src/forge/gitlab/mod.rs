@@ -136,6 +136,10 @@ impl Forge for GitLabForge {
         &self.config.name
     }
 
+    fn tells_statuses(&self) -> bool {
+        false
+    }
+
     fn kind(&self) -> ForgeKind {
         ForgeKind::GitLab
     }

@@ -199,8 +199,7 @@ impl Reader<'_> {
             .collect();
         jobs::remember_causes(&self.forge.client, home, &jobs);
         if hook.merge_request.is_some() && !downstream && sha.as_str().eq_ignore_ascii_case(&attributes.sha) {
-            let git_ref = attributes.git_ref.as_deref().map(str::to_owned);
-            write::learn_pin(self.forge, home, &sha, (attributes.id, git_ref));
+            write::learn_pin(self.forge, home, &sha, attributes.id);
         }
         let group_over = is_over(&attributes.status).then(|| address.group(home));
         if jobs.is_empty() && group_over.is_none() {
@@ -280,15 +279,16 @@ fn build_facts<'a>(build: &'a hooks::Build<'_>, project_page: &str) -> JobFacts<
 }
 
 /// The head that the pipeline is about. Merged-results and train pipelines run on a commit that is in no branch: their
-/// head is taken from where the hook names it, else their own commit stands and the listing will know better.
+/// head is taken from where the hook names it, else their own commit stands and the listing will know better. The merge
+/// request's last commit may be newer than the pipeline, so that it counts only where the ref says what was merged.
 fn revision_sha(
     pipeline: &hooks::Pipeline<'_>,
     merge_request: Option<&hooks::MergeRequest<'_>>,
 ) -> Result<CommitSha, Skip> {
     let git_ref = pipeline.git_ref.as_deref().unwrap_or_default();
     let merged = git_ref.starts_with("refs/merge-requests/") && !git_ref.ends_with("/head");
-    let told = pipeline.source_sha.as_deref().or_else(|| Some(&*merge_request?.last_commit.as_ref()?.id));
-    let head = told.filter(|_| merged).and_then(|sha| CommitSha::parse(sha).ok());
+    let last = merge_request.and_then(|m| m.last_commit.as_ref()).map(|last| &*last.id).filter(|_| merged);
+    let head = pipeline.source_sha.as_deref().or(last).and_then(|sha| CommitSha::parse(sha).ok());
     head.map_or_else(|| commit(&pipeline.sha), Ok)
 }
 

@@ -28,6 +28,7 @@ fn forge_with(change: impl FnOnce(&mut GitLabConfig)) -> GitLabForge {
         url: "https://gitlab.example/prefix".parse().expect("an address"),
         token: "glpat-x".into(),
         request_timeout: Duration::from_secs(1),
+        pause_between_writes: Duration::ZERO,
     };
     let clock = Arc::new(ManualClock::at(Timestamp::from_ms(SIGNED_AT)));
     let client = GitLabClient::new(reqwest::Client::new(), access, clock);

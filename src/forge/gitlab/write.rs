@@ -54,14 +54,10 @@ pub(super) async fn post_status(
     }
 }
 
-/// Where a webhook shows that the pipeline of a head stands, so that no look-up is needed for it.
-pub(super) fn learn_pin(
-    forge: &GitLabForge,
-    project: u64,
-    sha: &CommitSha,
-    (pipeline, git_ref): (u64, Option<String>),
-) {
-    remember(forge, project, sha, Pin { pipeline: Some(pipeline), git_ref });
+/// A webhook has shown the pipeline of a head, so that no look-up is needed for it. Its ref is left out: the hook names
+/// the source branch even where the pipeline runs on `refs/merge-requests/…`, and GitLab takes the pipeline's own.
+pub(super) fn learn_pin(forge: &GitLabForge, project: u64, sha: &CommitSha, pipeline: u64) {
+    remember(forge, project, sha, Pin { pipeline: Some(pipeline), git_ref: None });
 }
 
 fn remember(forge: &GitLabForge, project: u64, sha: &CommitSha, pin: Pin) {

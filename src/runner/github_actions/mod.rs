@@ -98,7 +98,7 @@ impl GitHubActions {
     }
 
     /// The orders with the runs that they repeat, all of one workflow run.
-    fn sources<'o>(order: &'o DispatchOrder) -> Result<Vec<(&'o JobOrder, SourceRun)>, CallError> {
+    fn sources(order: &DispatchOrder) -> Result<Vec<(&JobOrder, SourceRun)>, CallError> {
         let mut sources = Vec::with_capacity(order.jobs.len());
         for job in &order.jobs {
             let source = job.source_run.as_ref().and_then(|run| SourceRun::parse(run.as_str()));

@@ -3,6 +3,8 @@
 //! **Invariant:** an attempt is completed if and only if every job planned for it is. Jobs that need others come
 //! into being when those are done: queued when all passed, skipped otherwise. Read next: `reruns.rs`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::json;
 
 use super::hooks::Note;
@@ -38,6 +40,8 @@ impl State {
             created_ms: self.now_ms,
             attempts: vec![attempt],
             unretryable: false,
+            job_ids: Vec::new(),
+            newest: BTreeMap::new(),
         };
         self.runs.insert(id, run);
         self.note_run(id, "requested");
@@ -49,7 +53,7 @@ impl State {
         id
     }
 
-    pub fn attempt(&self, number: u32, by: &str, planned: Vec<String>) -> Attempt {
+    pub fn attempt(&self, number: u32, by: &str, planned: BTreeSet<String>) -> Attempt {
         Attempt {
             number,
             status: "queued".to_owned(),
@@ -75,44 +79,50 @@ impl State {
 
     /// Brings jobs into being whose needs are done, then ends the attempt if nothing is left to do.
     pub fn settle(&mut self, run_id: u64) {
-        while let Some((name, passed)) = self.next_ready(run_id) {
-            let job = self.new_job(run_id, &name);
-            if !passed {
-                self.complete_job(job, "skipped");
+        loop {
+            let ready = self.ready(run_id);
+            if ready.is_empty() {
+                break;
+            }
+            for (name, passed) in ready {
+                let job = self.new_job(run_id, &name);
+                if !passed {
+                    self.complete_job(job, "skipped");
+                }
             }
         }
-        let run = self.run(run_id);
-        let attempt = run.latest();
-        let done = attempt.planned.iter().all(|name| {
-            self.newest_job(run_id, name).is_some_and(|job| job.attempt == attempt.number && job.conclusion.is_some())
-        });
-        if attempt.conclusion.is_none() && done {
+        let attempt = self.run(run_id).latest();
+        let ended = |name: &String| {
+            let job = self.newest_job(run_id, name);
+            job.is_some_and(|job| job.attempt == attempt.number && job.conclusion.is_some())
+        };
+        if attempt.conclusion.is_none() && attempt.planned.iter().all(ended) {
             let conclusion = self.conclusion_of(run_id);
             self.end_attempt(run_id, conclusion);
         }
     }
 
-    /// A planned job that does not exist yet and whose needs are all completed; whether all of them passed.
-    fn next_ready(&self, run_id: u64) -> Option<(String, bool)> {
+    /// The planned jobs that do not exist yet and whose needs are all completed; with each, whether those passed.
+    fn ready(&self, run_id: u64) -> Vec<(String, bool)> {
         let run = self.run(run_id);
         let attempt = run.latest();
         if attempt.conclusion.is_some() {
-            return None;
+            return Vec::new();
         }
-        let exists = |name: &str| self.newest_job(run_id, name).is_some_and(|job| job.attempt == attempt.number);
         let result = |name: &str| {
             let job = self.newest_job(run_id, name)?;
-            let stale = attempt.planned.iter().any(|planned| planned == name) && job.attempt != attempt.number;
+            let stale = attempt.planned.contains(name) && job.attempt != attempt.number;
             if stale { None } else { job.conclusion.as_deref() }
         };
-        for name in attempt.planned.iter().filter(|name| !exists(name)) {
-            let needs = run.spec.jobs.iter().find(|job| &job.name == name).map(|job| job.needs.as_slice());
-            let results: Option<Vec<&str>> = needs.unwrap_or_default().iter().map(|need| result(need)).collect();
-            if let Some(results) = results {
-                return Some((name.clone(), results.iter().all(|result| *result == "success")));
-            }
-        }
-        None
+        let missing = run.spec.jobs.iter().filter(|job| {
+            let newest = self.newest_job(run_id, &job.name);
+            attempt.planned.contains(&job.name) && newest.is_none_or(|newest| newest.attempt != attempt.number)
+        });
+        let with_results = missing.filter_map(|job| {
+            let results: Option<Vec<&str>> = job.needs.iter().map(|need| result(need)).collect();
+            Some((job.name.clone(), results?.iter().all(|result| *result == "success")))
+        });
+        with_results.collect()
     }
 
     /// The run's conclusion: over the newest record of each job, whatever attempt it is of.
@@ -170,6 +180,9 @@ impl State {
             completed_ms: None,
         };
         self.jobs.insert(id, job);
+        let run = self.run_mut(run_id);
+        run.job_ids.push(id);
+        run.newest.insert(name.to_owned(), id);
         self.checks.insert(check_id, check);
         self.note_job(id, "queued");
         self.note_check(check_id, "created", None);
@@ -315,19 +328,19 @@ impl State {
     }
 }
 
-/// `names` and all jobs that need one of them, directly or not, in the order of the workflow file.
-pub(super) fn with_dependents(jobs: &[NewJob], names: &[String]) -> Vec<String> {
-    let mut picked: Vec<&str> = names.iter().map(String::as_str).collect();
+/// `picked` and all jobs that need one of them, directly or not.
+pub(super) fn with_dependents(jobs: &[NewJob], mut picked: BTreeSet<String>) -> BTreeSet<String> {
     loop {
-        let more = jobs.iter().find(|job| {
-            !picked.contains(&job.name.as_str()) && job.needs.iter().any(|need| picked.contains(&need.as_str()))
-        });
-        match more {
-            Some(job) => picked.push(&job.name),
-            None => break,
+        let before = picked.len();
+        for job in jobs {
+            if job.needs.iter().any(|need| picked.contains(need)) {
+                picked.insert(job.name.clone());
+            }
+        }
+        if picked.len() == before {
+            return picked;
         }
     }
-    jobs.iter().filter(|job| picked.contains(&job.name.as_str())).map(|job| job.name.clone()).collect()
 }
 
 fn annotation(message: &str) -> serde_json::Value {

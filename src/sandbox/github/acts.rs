@@ -20,6 +20,15 @@ impl GitHubSandbox {
         self.add_hook(url, secret, of_app);
     }
 
+    /// Points every hook to another address, as an operator does when the receiver moves.
+    pub fn move_hooks(&self, url: &str) {
+        self.with(|state| {
+            for hook in &mut state.hooks {
+                url.clone_into(&mut hook.url);
+            }
+        });
+    }
+
     /// Adds a repository hook, whether or not there is an App.
     pub fn repo_hook(&self, url: &str, secret: &str) {
         self.add_hook(url, secret, false);
@@ -322,7 +331,7 @@ impl State {
         number
     }
 
-    fn pull_mut(&mut self, repo: &str, number: u64) -> (String, &mut Pull) {
+    pub fn pull_mut(&mut self, repo: &str, number: u64) -> (String, &mut Pull) {
         let now = self.now_ms;
         let issue = self.named(repo).issues.get_mut(&number).expect("the change exists");
         issue.updated_ms = now;
@@ -335,7 +344,7 @@ impl State {
         issue.pull.as_ref().map_or(serde_json::Value::Null, |pull| self.full_pull_body(repo, issue, pull))
     }
 
-    fn note_pull(&mut self, repo: &str, number: u64, by: &str, (action, more): (&str, serde_json::Value)) {
+    pub fn note_pull(&mut self, repo: &str, number: u64, by: &str, (action, more): (&str, serde_json::Value)) {
         let repo_id = self.named(repo).id;
         let mut body = json!({"number": number, "pull_request": self.pull_event_body(repo_id, number)});
         super::bodies::extend(&mut body, more);

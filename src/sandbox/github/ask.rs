@@ -110,11 +110,11 @@ impl Answer {
 }
 
 /// The asked page of a list and the links to its neighbours.
-pub(super) fn page(api: &str, ask: &Ask, items: Vec<Value>) -> (Vec<Value>, Option<String>) {
+pub(super) fn page<T>(api: &str, ask: &Ask, items: Vec<T>) -> (Vec<T>, Option<String>) {
     let size = ask.number("per_page").map_or(30, |n| n as usize).clamp(1, PER_PAGE_MAX);
     let at = ask.number("page").map_or(1, |n| n as usize).max(1);
     let last = items.len().div_ceil(size).max(1);
-    let part: Vec<Value> = items.into_iter().skip((at - 1) * size).take(size).collect();
+    let part: Vec<T> = items.into_iter().skip((at - 1) * size).take(size).collect();
     let mut links = Vec::new();
     if at > 1 {
         links.push(link(api, ask, ("page", (at - 1).min(last).to_string()), "prev"));
@@ -138,17 +138,22 @@ pub(super) fn link(api: &str, ask: &Ask, (key, value): (&str, String), rel: &str
 
 /// A paged array.
 pub(super) fn list(api: &str, ask: &Ask, items: Vec<Value>) -> Answer {
-    let (part, links) = page(api, ask, items);
-    with_links(Answer::ok(Value::Array(part)), links)
+    list_of(api, ask, items, |item| item)
 }
 
-/// A paged array inside an object with `total_count`.
-pub(super) fn counted(api: &str, ask: &Ask, key: &str, items: Vec<Value>) -> Answer {
+/// A paged array of which only the asked page is rendered.
+pub(super) fn list_of<T>(api: &str, ask: &Ask, items: Vec<T>, render: impl Fn(T) -> Value) -> Answer {
+    let (part, links) = page(api, ask, items);
+    with_links(Answer::ok(part.into_iter().map(render).collect()), links)
+}
+
+/// A paged array inside an object with `total_count`; only the asked page is rendered.
+pub(super) fn counted<T>(api: &str, ask: &Ask, (key, items): (&str, Vec<T>), render: impl Fn(T) -> Value) -> Answer {
     let total = items.len();
     let (part, links) = page(api, ask, items);
     let mut body = serde_json::Map::new();
     body.insert("total_count".to_owned(), total.into());
-    body.insert(key.to_owned(), Value::Array(part));
+    body.insert(key.to_owned(), part.into_iter().map(render).collect());
     with_links(Answer::ok(Value::Object(body)), links)
 }
 

@@ -99,6 +99,9 @@ impl State {
             return Ok(Who::Person(login.clone()));
         }
         let known = self.tokens.iter().position(|token| token.text == text);
+        if known.is_some() && self.suspended {
+            return Err(Answer::error(403, "This installation has been suspended"));
+        }
         if let Some(at) = known.filter(|at| self.tokens[*at].expires_ms > self.now_ms) {
             return Ok(Who::Installation(at));
         }

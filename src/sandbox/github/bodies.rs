@@ -85,18 +85,22 @@ impl State {
         let user = self.users.get(&login.to_lowercase());
         let (id, kind) = user.map_or((0, "User"), |user| (user.id, user.kind));
         let login = user.map_or(login, |user| user.login.as_str());
+        let (path, page) = match login.strip_suffix("[bot]") {
+            Some(slug) => (format!("{slug}%5Bbot%5D"), format!("apps/{slug}")),
+            None => (login.to_owned(), login.to_owned()),
+        };
         let mut body = json!({
             "login": login,
             "id": id,
             "node_id": format!("U_{id}"),
             "avatar_url": format!("{}/avatars/u/{id}", self.api),
             "gravatar_id": "",
-            "html_url": format!("{}/{login}", self.api),
+            "html_url": format!("{}/{page}", self.api),
             "type": kind,
             "site_admin": false,
         });
         for (key, end) in USER_URLS {
-            body[key] = format!("{}/users/{login}{end}", self.api).into();
+            body[key] = format!("{}/users/{path}{end}", self.api).into();
         }
         body
     }
@@ -214,7 +218,7 @@ impl State {
     /// A commit as `GET /commits/REF` gives it.
     pub fn commit_body(&self, repo: &Repo, sha: &str) -> Value {
         let url = format!("{}/commits/{sha}", self.repo_url(repo));
-        let person = json!({"name": "Sandbox", "email": "sandbox@localhost", "date": iso(repo.created_ms)});
+        let person = json!({"name": "Sandbox", "email": "sandbox@example.com", "date": iso(repo.created_ms)});
         json!({
             "url": url,
             "sha": sha,
@@ -225,6 +229,9 @@ impl State {
                 "author": person,
                 "committer": person,
                 "comment_count": 0,
+                "verification": {
+                    "verified": false, "reason": "unsigned", "signature": null, "payload": null, "verified_at": null,
+                },
                 "message": "A commit of the sandbox",
                 "tree": {"sha": sha, "url": format!("{}/git/trees/{sha}", self.repo_url(repo))},
                 "url": format!("{}/git/commits/{sha}", self.repo_url(repo)),
@@ -237,7 +244,7 @@ impl State {
 
     /// A commit inside runs and suites.
     pub fn head_commit(&self, sha: &str) -> Value {
-        let person = json!({"name": "Sandbox", "email": "sandbox@localhost"});
+        let person = json!({"name": "Sandbox", "email": "sandbox@example.com"});
         json!({
             "id": sha,
             "tree_id": sha,

@@ -28,7 +28,7 @@ impl State {
             "node_id": format!("LA_{id}"),
             "url": format!("{}/labels/{path}", self.repo_url(repo)),
             "name": name,
-            "description": null,
+            "description": "A label of the sandbox",
             "color": "ededed",
             "default": false,
         })

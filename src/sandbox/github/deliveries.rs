@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::GitHubSandbox;
 use super::ask::{Answer, Ask, link, list, with_links};
-use super::hooks::{Delivery, Event, Hook};
+use super::hooks::{Delivery, Event, Hook, NO_ANSWER, Note};
 use super::state::{State, iso};
 
 impl GitHubSandbox {
@@ -72,29 +72,33 @@ impl GitHubSandbox {
     /// Queues a `ping` for every hook.
     pub fn ping(&self) {
         self.with(|state| {
-            let owner = state.repos.values().next().map(|repo| (repo.id, repo.owner.clone()));
-            let Some((repo_id, owner)) = owner else { return };
+            let Some(repo_id) = state.repos.keys().next().copied() else { return };
             for hook in state.hooks.clone() {
-                let mut body = Map::new();
-                body.insert("zen".to_owned(), "Anything added dilutes everything else.".into());
-                body.insert("hook_id".to_owned(), hook.id.into());
-                body.insert("hook".to_owned(), hook_body(state, &hook, repo_id));
-                let note = super::hooks::Note::new("ping", repo_id, &owner);
-                state.emit(&note, Value::Object(body));
-                if let Some(event) = state.queue.back_mut() {
-                    event.again_to = Some(hook.id);
-                }
+                state.ping(&hook, repo_id);
             }
         });
     }
 }
 
 impl State {
+    fn ping(&mut self, hook: &Hook, repo_id: u64) {
+        let body = json!({
+            "zen": "Anything added dilutes everything else.",
+            "hook_id": hook.id,
+            "hook": hook_body(self, hook, repo_id),
+        });
+        let owner = self.repo(repo_id).owner.clone();
+        self.emit(&Note::new("ping", repo_id, &owner), body);
+        if let Some(event) = self.queue.back_mut() {
+            event.to_hook = Some(hook.id);
+        }
+    }
+
     fn send_again(&mut self, delivery_id: u64) -> bool {
         let Some(delivery) = self.deliveries.iter().find(|delivery| delivery.id == delivery_id) else {
             return false;
         };
-        let event = Event { again_to: Some(delivery.hook_id), fails: false, ..delivery.event.clone() };
+        let event = Event { to_hook: Some(delivery.hook_id), again: true, fails: false, ..delivery.event.clone() };
         self.queue.push_back(event);
         self.wake.notify_one();
         true
@@ -113,9 +117,9 @@ impl State {
         let of_app = self.hooks.iter().any(|hook| hook.of_app && hook.id == delivery.hook_id);
         let installation = self.app.as_ref().filter(|_| of_app).map(|app| app.installation_id);
         let status = match delivery.status_code {
-            0 => "failed to connect to host",
-            200..=299 => "OK",
-            _ => "Invalid HTTP Response",
+            NO_ANSWER => "failed to connect to host".to_owned(),
+            200..=299 => "OK".to_owned(),
+            code => format!("Invalid HTTP Response: {code}"),
         };
         json!({
             "id": delivery.id,
@@ -123,7 +127,7 @@ impl State {
             "delivered_at": iso(delivery.delivered_ms),
             "redelivery": delivery.redelivery,
             "duration": 0.02,
-            "status": format!("{status}{}", if status == "OK" { String::new() } else { format!(": {}", delivery.status_code) }),
+            "status": status,
             "status_code": delivery.status_code,
             "event": delivery.event.event,
             "action": delivery.event.action,
@@ -202,6 +206,13 @@ pub(super) fn repo_hooks(state: &mut State, ask: &Ask, repo_id: u64, rest: &[&st
         }
         ("GET", ["hooks", id]) => match known(state, id) {
             Some(hook) => Answer::ok(hook_body(state, &hook, repo_id)),
+            None => Answer::not_found(),
+        },
+        ("POST", ["hooks", id, "pings"]) => match known(state, id) {
+            Some(hook) => {
+                state.ping(&hook, repo_id);
+                Answer::nothing(204)
+            }
             None => Answer::not_found(),
         },
         (_, ["hooks", id, "deliveries", tail @ ..]) => {

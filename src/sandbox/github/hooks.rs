@@ -16,6 +16,9 @@ use super::{Delivered, GitHubSandbox};
 /// Time the receiver has to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
+/// Status code the service records when no answer came.
+pub(super) const NO_ANSWER: u16 = 502;
+
 /// Where webhooks go.
 #[derive(Clone, Debug)]
 pub(super) struct Hook {
@@ -36,8 +39,10 @@ pub(super) struct Event {
     pub repo_id: u64,
     /// Only this App hears of it.
     pub only_for: Option<u64>,
-    /// Sent before: goes to this hook alone.
-    pub again_to: Option<u64>,
+    /// Goes to this hook alone.
+    pub to_hook: Option<u64>,
+    /// Was sent before.
+    pub again: bool,
     /// Recorded as failed without reaching the receiver.
     pub fails: bool,
 }
@@ -110,7 +115,8 @@ impl State {
             payload,
             repo_id: note.repo_id,
             only_for: note.only_for,
-            again_to: None,
+            to_hook: None,
+            again: false,
             fails: false,
         });
         self.wake.notify_one();
@@ -121,7 +127,7 @@ impl State {
         let app = self.app.as_ref().filter(|_| hook.of_app);
         if let Some(app) = app {
             let id = app.installation_id;
-            payload.insert("installation".to_owned(), json!({"id": id, "node_id": format!("I_{id}")}));
+            payload.entry("installation").or_insert_with(|| json!({"id": id, "node_id": format!("I_{id}")}));
         }
         let body = Value::Object(payload).to_string().into_bytes();
         let (kind, target) = match app {
@@ -154,7 +160,7 @@ impl State {
         for event in events {
             for hook in &self.hooks {
                 let heard = event.only_for.is_none_or(|app| hook.of_app && self.own_app_id() == Some(app));
-                if heard && event.again_to.is_none_or(|id| id == hook.id) {
+                if heard && event.to_hook.is_none_or(|id| id == hook.id) {
                     parcels.push(self.parcel(hook, event.clone()));
                 }
             }
@@ -165,7 +171,7 @@ impl State {
     fn record(&mut self, parcel: Parcel, answer: Option<(u16, String)>) -> Delivered {
         let id = self.id();
         let status = answer.as_ref().map(|(status, _)| *status);
-        let (status_code, response) = answer.unwrap_or((0, String::new()));
+        let (status_code, response) = answer.unwrap_or((NO_ANSWER, String::new()));
         let delivered = Delivered {
             event: parcel.event.event.clone(),
             action: parcel.event.action.clone(),
@@ -176,7 +182,7 @@ impl State {
             id,
             hook_id: parcel.hook.id,
             delivered_ms: self.now_ms,
-            redelivery: parcel.event.again_to.is_some(),
+            redelivery: parcel.event.again,
             status_code,
             response,
             request_headers: parcel.headers,

@@ -11,6 +11,7 @@ use super::wire::Wire;
 
 mod actions;
 mod acts;
+mod acts_app;
 mod acts_ci;
 mod ask;
 mod auth;
@@ -158,6 +159,8 @@ impl GitHubSandbox {
         let wire = Wire::serve_on(listener, routes::router(Arc::clone(&state)))?;
         let client = reqwest::Client::builder()
             .no_proxy()
+            // Receivers are plain loopback HTTP: reading the system's certificates would only cost time.
+            .tls_certs_only([])
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(std::io::Error::other)?;
@@ -185,6 +188,11 @@ impl GitHubSandbox {
     /// Reads the clock, in milliseconds since 1970.
     pub fn now_ms(&self) -> i64 {
         self.with(|state| state.now_ms)
+    }
+
+    /// Moves the clock on by so many milliseconds.
+    pub fn advance(&self, by_ms: i64) {
+        self.with(|state| state.now_ms += by_ms);
     }
 
     /// Sets the primary limit: requests per hour and how many are left; `status` (403 or 429) answers the rest.

@@ -3,6 +3,8 @@
 //! The rules are those of the service: only a completed run, one attempt at a time, 30 days, 50 re-runs. A re-run over
 //! the cap is accepted and then fails by itself, as reported of the service. Read next: `routes_ci.rs`.
 
+use std::collections::BTreeSet;
+
 use super::actions::with_dependents;
 use super::ask::Answer;
 use super::state::State;
@@ -44,7 +46,7 @@ impl State {
         let suite_id = self.run(run_id).suite_id;
         self.user(by);
         let over = number > RERUNS_MAX + 1;
-        let attempt = self.attempt(number, by, if over { Vec::new() } else { planned });
+        let attempt = self.attempt(number, by, if over { BTreeSet::new() } else { planned });
         self.run_mut(run_id).attempts.push(attempt);
         if over {
             self.end_attempt(run_id, "failure");
@@ -56,9 +58,9 @@ impl State {
         Answer::created(serde_json::json!({}))
     }
 
-    fn planned(&self, run_id: u64, scope: Scope) -> Vec<String> {
+    fn planned(&self, run_id: u64, scope: Scope) -> BTreeSet<String> {
         let jobs = &self.run(run_id).spec.jobs;
-        let picked: Vec<String> = match scope {
+        let picked: BTreeSet<String> = match scope {
             Scope::All => jobs.iter().map(|job| job.name.clone()).collect(),
             Scope::Failed => {
                 let failed = |name: &str| {
@@ -69,7 +71,7 @@ impl State {
             }
             Scope::Job(id) => self.jobs.get(&id).map(|job| job.name.clone()).into_iter().collect(),
         };
-        with_dependents(jobs, &picked)
+        with_dependents(jobs, picked)
     }
 
     /// Lets a run go that waited for a maintainer's approval.

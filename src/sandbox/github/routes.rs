@@ -182,8 +182,8 @@ fn installation_repositories(state: &State, ask: &Ask) -> Answer {
         );
     }
     let seen = state.repos.values().filter(|repo| state.reaches(&ask.who, repo.id));
-    let bodies = seen.map(|repo| state.repo_body(repo, Whose::Own)).collect();
-    super::ask::counted(&state.api, ask, "repositories", bodies)
+    let render = |repo| state.repo_body(repo, Whose::Own);
+    super::ask::counted(&state.api, ask, ("repositories", seen.collect()), render)
 }
 
 /// Adds the headers every reply has; a readable reply gets an `ETag`, or becomes 304 and is given back to the budget.

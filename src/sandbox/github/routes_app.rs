@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::ask::{Answer, Ask, counted, list};
 use super::auth::Who;
+use super::bodies::extend;
 use super::deliveries;
 use super::state::{State, iso};
 
@@ -23,7 +24,14 @@ fn app(state: &mut State, ask: &Ask, rest: &[&str]) -> Answer {
     let Some(own) = state.app.clone() else { return Answer::not_found() };
     match (ask.method.as_str(), rest) {
         ("GET", []) => Answer::ok(state.app_body(own.id)),
-        ("GET", ["installations"]) => list(&state.api, ask, vec![installation_body(state)]),
+        ("GET", ["installations"]) => {
+            let mut body = installation_body(state);
+            // The description of the list, unlike that of the single installation, asks of an account what
+            // a person and an enterprise have together.
+            let more = json!({"name": "sandbox", "slug": "sandbox", "created_at": iso(0), "updated_at": iso(0)});
+            extend(&mut body["account"], more);
+            list(&state.api, ask, vec![body])
+        }
         ("GET", ["installations", id]) if id.parse() == Ok(own.installation_id) => installation(state),
         ("POST", ["installations", id, "access_tokens"]) => state.mint(id, ask),
         ("GET" | "PATCH", ["hook", "config"]) => hook_config(state, ask),
@@ -54,7 +62,7 @@ pub(super) fn installation(state: &State) -> Answer {
     }
 }
 
-fn installation_body(state: &State) -> Value {
+pub(super) fn installation_body(state: &State) -> Value {
     let Some(app) = &state.app else { return Value::Null };
     let owner = state.repos.values().next().map_or("sandbox", |repo| repo.owner.as_str());
     let account = state.user_body(owner);
@@ -133,7 +141,7 @@ pub(super) fn search(state: &State, ask: &Ask) -> Answer {
             }
         }
     }
-    let mut answer = counted(&state.api, ask, "items", found);
+    let mut answer = counted(&state.api, ask, ("items", found), |body| body);
     if let super::ask::Content::Json(body) = &mut answer.content {
         body["incomplete_results"] = json!(false);
     }

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Answer, Ask, list};
+use super::ask::{Answer, Ask, list, list_of};
 use super::bodies_change::REACTIONS;
 use super::state::{Comment, Issue, LineOf, Pull, Reaction, Repo, State};
 
@@ -58,14 +58,11 @@ fn pulls(state: &State, ask: &Ask, id: u64) -> Answer {
             && ask.query("base").is_none_or(|base| base == pull.base_ref)
             && ask.query("head").is_none_or(|head| head == format!("{owner}:{}", pull.head_ref))
     };
-    let mut found: Vec<Value> = each_pull(repo)
-        .filter(|(issue, pull)| fits(issue, pull))
-        .map(|(issue, pull)| state.pull_body(repo, issue, pull))
-        .collect();
+    let mut found: Vec<(&Issue, &Pull)> = each_pull(repo).filter(|(issue, pull)| fits(issue, pull)).collect();
     if ask.query("direction") != Some("asc") {
         found.reverse();
     }
-    list(&state.api, ask, found)
+    list_of(&state.api, ask, found, |(issue, pull)| state.pull_body(repo, issue, pull))
 }
 
 fn issues(state: &State, ask: &Ask, id: u64) -> Answer {
@@ -77,8 +74,7 @@ fn issues(state: &State, ask: &Ask, id: u64) -> Answer {
             && labels.iter().all(|label| issue.labels.iter().any(|held| held.eq_ignore_ascii_case(label)))
             && since.is_none_or(|ms| issue.updated_ms >= ms)
     });
-    let bodies = found.map(|issue| state.issue_body(repo, issue)).collect();
-    list(&state.api, ask, bodies)
+    list_of(&state.api, ask, found.collect(), |issue| state.issue_body(repo, issue))
 }
 
 /// `since` in milliseconds.
@@ -91,8 +87,7 @@ fn comments(state: &State, ask: &Ask, id: u64, fits: impl Fn(&Comment) -> bool) 
     let repo = state.repo(id);
     let since = since(ask);
     let found = repo.comments.values().filter(|c| fits(c) && since.is_none_or(|ms| c.updated_ms >= ms));
-    let bodies = found.map(|comment| state.comment_body(repo, comment)).collect();
-    list(&state.api, ask, bodies)
+    list_of(&state.api, ask, found.collect(), |comment| state.comment_body(repo, comment))
 }
 
 /// The text of a new comment, or why it is refused.

@@ -2,9 +2,11 @@
 //!
 //! Read next: `bodies_ci.rs`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
-use super::ask::{Answer, Ask, counted, list, page, with_links};
+use super::ask::{Answer, Ask, counted, list, list_of, page, with_links};
 use super::bodies::Whose;
 use super::routes_repo::{is_app, sha_of};
 use super::state::{Check, Output, State, Status};
@@ -100,14 +102,10 @@ fn commit(state: &State, ask: &Ask, (id, sha): (u64, &str), tail: &[&str]) -> An
             let found = repo.pulls_at(sha).filter(|(issue, pull)| issue.open && !pull.from_fork);
             list(&state.api, ask, found.map(|(issue, pull)| state.pull_body(repo, issue, pull)).collect())
         }
-        ["statuses"] => list(&state.api, ask, newest_first().map(|s| state.status_body(repo, s)).collect()),
+        ["statuses"] => list_of(&state.api, ask, newest_first().collect(), |status| state.status_body(repo, status)),
         ["status"] => {
-            let mut newest: Vec<&Status> = Vec::new();
-            for status in newest_first() {
-                if !newest.iter().any(|held| held.context.eq_ignore_ascii_case(&status.context)) {
-                    newest.push(status);
-                }
-            }
+            let mut seen = BTreeSet::new();
+            let newest: Vec<&Status> = newest_first().filter(|s| seen.insert(s.context.to_lowercase())).collect();
             combined(state, ask, (id, sha), &newest)
         }
         ["check-runs"] => checks(state, ask, |check| check.repo_id == id && check.head_sha == sha),
@@ -117,8 +115,7 @@ fn commit(state: &State, ask: &Ask, (id, sha): (u64, &str), tail: &[&str]) -> An
                     && suite.head_sha == sha
                     && ask.query("app_id").is_none_or(|app| app == suite.app_id.to_string())
             });
-            let bodies = suites.map(|suite| state.suite_body(suite)).collect();
-            counted(&state.api, ask, "check_suites", bodies)
+            counted(&state.api, ask, ("check_suites", suites.collect()), |suite| state.suite_body(suite))
         }
         _ => Answer::not_found(),
     }
@@ -134,7 +131,8 @@ fn combined(state: &State, ask: &Ask, (id, sha): (u64, &str), newest: &[&Status]
     } else {
         "success"
     };
-    let (part, links) = page(&state.api, ask, newest.iter().map(|s| state.status_body(repo, s)).collect());
+    let (part, links) = page(&state.api, ask, newest.to_vec());
+    let part: Vec<Value> = part.into_iter().map(|status| state.status_body(repo, status)).collect();
     let url = format!("{}/commits/{sha}", state.repo_url(repo));
     let body = json!({
         "state": total,
@@ -150,19 +148,20 @@ fn combined(state: &State, ask: &Ask, (id, sha): (u64, &str), newest: &[&Status]
 
 /// Check runs, newest per suite and name unless `filter=all`.
 fn checks(state: &State, ask: &Ask, fits: impl Fn(&Check) -> bool) -> Answer {
-    let newer = |check: &Check| {
-        let same = |other: &&Check| other.suite_id == check.suite_id && other.name == check.name;
-        state.checks.range(check.id + 1..).map(|(_, other)| other).any(|other| same(&other))
-    };
     let all = ask.query("filter") == Some("all");
     let found = state.checks.values().filter(|check| {
         fits(check)
             && ask.query("check_name").is_none_or(|name| name == check.name)
             && ask.query("status").is_none_or(|status| status == check.status)
             && ask.query("app_id").is_none_or(|app| app == check.app_id.to_string())
-            && (all || !newer(check))
     });
-    counted(&state.api, ask, "check_runs", found.map(|check| state.check_body(check)).collect())
+    let mut found: Vec<&Check> = found.collect();
+    if !all {
+        let newest: BTreeMap<(u64, &str), u64> =
+            state.checks.values().map(|check| ((check.suite_id, check.name.as_str()), check.id)).collect();
+        found.retain(|check| newest.get(&(check.suite_id, check.name.as_str())) == Some(&check.id));
+    }
+    counted(&state.api, ask, ("check_runs", found), |check| state.check_body(check))
 }
 
 fn create_check(state: &mut State, ask: &Ask, repo_id: u64) -> Answer {
@@ -272,7 +271,7 @@ fn apply(check: &mut Check, ask: &Ask, now_ms: i64) -> Result<(), Answer> {
         if annotations.len() > ANNOTATIONS_MAX {
             return wrong("annotations", "no more than 50 annotations are allowed");
         }
-        output.annotations.extend(annotations);
+        output.annotations.extend(annotations.into_iter().map(whole_annotation));
     }
     let buttons = ask.body.get("actions").and_then(Value::as_array);
     if buttons.is_some_and(|buttons| buttons.len() > ACTIONS_MAX) {
@@ -312,6 +311,16 @@ fn apply(check: &mut Check, ask: &Ask, now_ms: i64) -> Result<(), Answer> {
         name.clone_into(&mut check.name);
     }
     Ok(())
+}
+
+/// An annotation as sent, with the fields that the service adds when it lists it.
+fn whole_annotation(sent: Value) -> Value {
+    let mut whole = json!({
+        "start_column": null, "end_column": null, "title": null, "raw_details": null,
+        "blob_href": "http://localhost/blob",
+    });
+    super::bodies::extend(&mut whole, sent);
+    whole
 }
 
 fn one_suite(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Answer {

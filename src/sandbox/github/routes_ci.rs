@@ -44,8 +44,7 @@ fn runs(state: &State, ask: &Ask, id: u64, fits: impl Fn(&Run) -> bool) -> Answe
             && is("check_suite_id", &run.suite_id.to_string())
             && (is("status", &attempt.status) || is("status", result))
     });
-    let bodies = found.map(|run| state.run_body(run, run.latest())).collect();
-    counted(&state.api, ask, "workflow_runs", bodies)
+    counted(&state.api, ask, ("workflow_runs", found.collect()), |run| state.run_body(run, run.latest()))
 }
 
 fn one_run(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Answer {
@@ -86,7 +85,7 @@ fn one_run(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Answer {
 }
 
 fn jobs<'a>(state: &State, ask: &Ask, found: impl Iterator<Item = &'a Job>) -> Answer {
-    counted(&state.api, ask, "jobs", found.map(|job| state.job_body(job)).collect())
+    counted(&state.api, ask, ("jobs", found.collect()), |job| state.job_body(job))
 }
 
 /// The newest record of each job; under the trap, only those of the last attempt.
@@ -114,8 +113,8 @@ fn one_job(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Answer {
 fn workflows(state: &mut State, ask: &Ask, id: u64, tail: &[&str]) -> Answer {
     let of_repo = |workflow: &&Workflow| workflow.repo_id == id;
     if let ("GET", []) = (ask.method.as_str(), tail) {
-        let bodies = state.workflows.values().filter(of_repo).map(|w| state.workflow_body(w)).collect();
-        return counted(&state.api, ask, "workflows", bodies);
+        let found = state.workflows.values().filter(of_repo).collect();
+        return counted(&state.api, ask, ("workflows", found), |workflow| state.workflow_body(workflow));
     }
     let [name, tail @ ..] = tail else { return Answer::not_found() };
     let fits = |w: &&Workflow| w.id.to_string() == *name || w.new.path.rsplit('/').next() == Some(name);

@@ -154,7 +154,7 @@ fn contents(state: &State, ask: &Ask, id: u64, path: &str) -> Answer {
     let found = repo.files.get(&key(at)).or_else(|| repo.files.get(&key(&repo.default_branch)));
     let Some(text) = found else { return Answer::not_found() };
     if ask.accept.contains("raw") {
-        return Answer::text(text);
+        return Answer::text(text).with("content-type", "application/vnd.github.raw+json; charset=utf-8");
     }
     let sha = hex::encode(&Sha256::digest(text.as_bytes())[..20]);
     let url = format!("{}/contents/{path}?ref={at}", state.repo_url(repo));

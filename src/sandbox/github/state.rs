@@ -169,7 +169,7 @@ pub(super) struct Attempt {
     pub updated_ms: i64,
     pub triggered_by: String,
     /// Names of the jobs this attempt is to run.
-    pub planned: Vec<String>,
+    pub planned: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -188,6 +188,10 @@ pub(super) struct Run {
     pub attempts: Vec<Attempt>,
     /// Set when GitHub would refuse any re-run.
     pub unretryable: bool,
+    /// Records of jobs, oldest first.
+    pub job_ids: Vec<u64>,
+    /// The newest record by job name.
+    pub newest: BTreeMap<String, u64>,
 }
 
 impl Run {
@@ -433,12 +437,12 @@ impl State {
 
     /// Jobs of a run, oldest first.
     pub fn jobs_of(&self, run_id: u64) -> impl Iterator<Item = &Job> {
-        self.jobs.values().filter(move |job| job.run_id == run_id)
+        self.run(run_id).job_ids.iter().filter_map(|id| self.jobs.get(id))
     }
 
     /// The newest record of the job with this name in the run.
     pub fn newest_job(&self, run_id: u64, name: &str) -> Option<&Job> {
-        self.jobs_of(run_id).filter(|job| job.name == name).last()
+        self.jobs.get(self.run(run_id).newest.get(name)?)
     }
 }
 

@@ -1,7 +1,5 @@
 //! The sandbox behaves as GitHub's reference says: webhooks, tokens, limits, paging, people and their words.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use base64::Engine as _;
@@ -48,7 +46,8 @@ impl Site {
         github.set_now(1_800_000_000_000);
         github.add_repo(REPO);
         let number = github.open_pull(REPO, "ann", HEAD, NewPull::default());
-        let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([]);
+        let client = client.redirect(reqwest::redirect::Policy::none()).build().unwrap();
         let mut site = Self { github, number, token: String::new(), client };
         site.token = site.mint(&json!({})).await;
         site
@@ -409,4 +408,51 @@ async fn a_request_without_a_user_agent_or_with_an_unknown_version_is_refused() 
     let odd = [("x-github-api-version", "1999-01-01")];
     assert_eq!(site.call_with(&site.token, "GET", (&url, &odd), None).await.status, 400);
     assert_eq!(site.get(&url).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_suspended_installation_gets_nothing_but_its_own_news() {
+    let (site, bot) = (Site::new().await, receiver(StatusCode::ACCEPTED).await);
+    site.github.hook(&bot.base_url(), "s");
+    site.github.drop_webhooks("");
+    site.github.suspend("ann");
+    assert_eq!(site.get(&format!("/repos/{REPO}")).await.status, 403);
+    let mint = site.call_as(&jwt("RS256"), "POST", "/app/installations/9/access_tokens", None).await;
+    assert_eq!(mint.status, 403);
+    assert_eq!(site.deliver().await, ["installation.suspend"]);
+    let body: Value = serde_json::from_slice(&bot.requests()[0].body).unwrap();
+    assert_eq!(body["installation"]["account"]["login"], "acme");
+    assert!(body.get("repository").is_none(), "an installation is of no repository");
+    site.github.unsuspend("ann");
+    assert_eq!(site.get(&format!("/repos/{REPO}")).await.status, 200);
+}
+
+#[tokio::test]
+async fn the_merge_queue_asks_for_checks_on_a_commit_of_its_own() {
+    let (site, bot) = (Site::new().await, receiver(StatusCode::ACCEPTED).await);
+    site.github.hook(&bot.base_url(), "s");
+    site.github.drop_webhooks("");
+    site.github.group_pull(REPO, site.number, NEXT);
+    site.github.ungroup_pull(REPO, site.number, NEXT, "dequeued");
+    assert_eq!(site.deliver().await, ["merge_group.checks_requested", "merge_group.destroyed"]);
+    let body: Value = serde_json::from_slice(&bot.requests()[1].body).unwrap();
+    assert_eq!((&body["merge_group"]["head_sha"], &body["reason"]), (&json!(NEXT), &json!("dequeued")));
+    let post = site.post(&format!("/repos/{REPO}/statuses/{NEXT}"), json!({"state": "success"})).await;
+    assert_eq!(post.status, 201, "a group's head takes statuses");
+}
+
+#[tokio::test]
+async fn a_demo_sends_webhooks_as_they_come() {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let hear = move |request: axum::extract::Request| {
+        let event = request.headers()["x-github-event"].to_str().unwrap().to_owned();
+        tell.send(event).unwrap();
+        async { StatusCode::ACCEPTED }
+    };
+    let (site, bot) = (Site::new().await, Wire::serve(Router::new().fallback(hear)).await.unwrap());
+    site.github.auto_deliver();
+    site.github.hook(&bot.base_url(), "s");
+    assert_eq!(told.recv().await.unwrap(), "pull_request", "what was queued before is sent too");
+    site.github.comment(REPO, site.number, "ann", "/retest");
+    assert_eq!(told.recv().await.unwrap(), "issue_comment");
 }
