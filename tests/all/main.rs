@@ -1,5 +1,6 @@
 //! All integration tests of the program, in one binary.
 
+mod deploy;
 mod exec;
 mod github;
 mod gitlab;
