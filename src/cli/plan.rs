@@ -10,12 +10,12 @@ use retest_commands::{Command, Grammar, GrammarSettings, Parsed, Selector};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ask, JobView, LastHour, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot, Standalone, Verb, Wish, authorise,
-    code, job_list, plan,
+    Ask, JobView, LastHour, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot,
+    Standalone, Verb, Wish, authorise, code, job_list, plan,
 };
 use crate::domain::{
-    Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder, RunRef,
-    RunnerName, Timestamp,
+    Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
+    RunRef, RunnerName, Timestamp,
 };
 
 #[derive(Debug, ClapArgs)]
@@ -151,7 +151,8 @@ fn decide(input: &Input, parsed: &Parsed, rights: &Rights, limits: Limits) -> an
     let mut taken: Vec<usize> = Vec::new();
     for one in &parsed.commands {
         if !input.change.open {
-            output.refused = Some(Refusal::new(RefusalKind::Closed, "the change is closed, so nothing is started on it"));
+            output.refused =
+                Some(Refusal::new(RefusalKind::Closed, "the change is closed, so nothing is started on it"));
             break;
         }
         let may = |ask| authorise(ask, &snapshot.change, &actor, input.actor.role, rights);
@@ -244,8 +245,7 @@ fn snapshot(input: &Input, limits: Limits) -> Snapshot {
             runners.entry(RunnerName::new(name)).or_insert_with(|| facts(raw));
         }
     }
-    Snapshot { change, jobs: jobs_view, runners, limits,
-        last_hour: LastHour::default(), now: Timestamp::default() }
+    Snapshot { change, jobs: jobs_view, runners, limits, last_hour: LastHour::default(), now: Timestamp::default() }
 }
 
 fn facts(raw: &InputJob) -> RunnerFacts {
@@ -277,4 +277,3 @@ fn job(raw: &InputJob) -> Job {
     };
     Job { newest, runner: raw.runner.as_deref().map(RunnerName::from), required: raw.required, runs: raw.runs }
 }
-

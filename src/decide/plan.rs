@@ -162,10 +162,11 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
     for (&at, &named) in &picked.jobs {
         let Some(view) = snapshot.jobs.get(at) else { continue };
         let name = || view.job.newest.name.to_string();
-        let verdict = judge(view, named, snapshot, wish, proof).and_then(|why| match used_up(snapshot, plan.start.len()) {
-            None => Ok(why),
-            Some(left) => Err(left),
-        });
+        let verdict =
+            judge(view, named, snapshot, wish, proof).and_then(|why| match used_up(snapshot, plan.start.len()) {
+                None => Ok(why),
+                Some(left) => Err(left),
+            });
         match verdict {
             Ok(why) => plan.start.push(StartItem { at, why }),
             Err((reason, text)) => plan.leave.push(LeaveItem { name: name(), reason, text }),
@@ -189,7 +190,8 @@ fn used_up(snapshot: &Snapshot, planned: usize) -> Option<Left> {
     } else {
         return None;
     };
-    let text = format!("{whose} had {max} retries within the last hour, the most that the operator allows; ask again later");
+    let text =
+        format!("{whose} had {max} retries within the last hour, the most that the operator allows; ask again later");
     Some((Reason::Limited, text))
 }
 
@@ -428,7 +430,14 @@ pub(super) mod tests {
             runs_dependents: true,
         };
         let runners = BTreeMap::from([(RunnerName::from("ci"), facts)]);
-        Snapshot { change: change(), jobs, runners, limits: Limits { jobs_max: 100, ..Limits::NONE }, last_hour: LastHour::default(), now: Timestamp::default() }
+        Snapshot {
+            change: change(),
+            jobs,
+            runners,
+            limits: Limits { jobs_max: 100, ..Limits::NONE },
+            last_hour: LastHour::default(),
+            now: Timestamp::default(),
+        }
     }
 
     fn proof() -> Authorised {

@@ -13,8 +13,8 @@ use super::points::Point;
 use super::snapshot::AskError;
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
-    Answer, AnswerLine, Ask, Authorised, LastHour, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
-    authorise, code, is_own_text, job_list, needed,
+    Answer, AnswerLine, Ask, Authorised, LastHour, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb,
+    Wish, authorise, code, is_own_text, job_list, needed,
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommentAction, CommentEvent, CommentRef, CommitSha, DispatchKey, ForgeEvent, PressEvent,
@@ -247,7 +247,8 @@ impl World {
                     self.start(asked, (Verb::Retest, wish), may(ask), (&mut retries, &mut outcome)).await?
                 }
                 Command::Test(wish) => {
-                    self.start(asked, (Verb::Test, &as_retest(wish)), may(Ask::Test), (&mut retries, &mut outcome)).await?
+                    self.start(asked, (Verb::Test, &as_retest(wish)), may(Ask::Test), (&mut retries, &mut outcome))
+                        .await?
                 }
                 Command::Cancel(wish) => {
                     let meant: Vec<&Retry> = cancelled(&wish.selection, &retries);

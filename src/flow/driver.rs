@@ -142,7 +142,9 @@ async fn forget_old(world: &World) -> Result<(), FlowError> {
     for entry in &world.runners {
         let runner = Arc::clone(&entry.runner);
         match tokio::task::spawn_blocking(move || runner.sweep(before)).await {
-            Ok(Err(error)) => tracing::warn!(runner = %entry.runner.name(), %error, "old runs could not be cleared away"),
+            Ok(Err(error)) => {
+                tracing::warn!(runner = %entry.runner.name(), %error, "old runs could not be cleared away")
+            }
             Ok(Ok(0)) | Err(_) => {}
             Ok(Ok(runs)) => tracing::info!(runner = %entry.runner.name(), runs, "cleared away old runs"),
         }

@@ -88,7 +88,11 @@ impl World {
             self.mark_required(forge, repo, change, &mut jobs).await?;
         }
         let views = self.views(repo, &change.head, jobs, retries).await?;
-        let runners = self.runners.iter().map(|entry| (entry.runner.name().clone(), facts(entry, self.rules.attempts_max))).collect();
+        let runners = self
+            .runners
+            .iter()
+            .map(|entry| (entry.runner.name().clone(), facts(entry, self.rules.attempts_max)))
+            .collect();
         Ok(Snapshot {
             change: change.clone(),
             jobs: views,

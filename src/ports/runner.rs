@@ -7,7 +7,8 @@ use async_trait::async_trait;
 
 use super::CallError;
 use crate::domain::{
-    ChangeKey, CommitSha, DispatchKey, JobName, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName, Timestamp, WaitOn,
+    ChangeKey, CommitSha, DispatchKey, JobName, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName,
+    Timestamp, WaitOn,
 };
 
 /// Which runner module.

@@ -67,7 +67,8 @@ async fn eventually<F: Future<Output = bool>>(what: &str, mut done: impl FnMut()
 async fn killed_at_any_point_the_binary_carries_out_what_it_answered_and_dispatches_once() {
     for point in Point::ALL {
         let folder = tempfile::tempdir().expect("a folder");
-        let start_ms = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis();
+        let start_ms =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis();
         let options = github::Options {
             token: Some(TOKEN.into()),
             start_ms: i64::try_from(start_ms).expect("in range"),
@@ -81,7 +82,12 @@ async fn killed_at_any_point_the_binary_carries_out_what_it_answered_and_dispatc
         let run = forge.start_workflow(
             REPO,
             HEAD,
-            NewWorkflow { name: "CI".into(), path: ".github/workflows/ci.yml".into(), jobs: vec![job], ..Default::default() },
+            NewWorkflow {
+                name: "CI".into(),
+                path: ".github/workflows/ci.yml".into(),
+                jobs: vec![job],
+                ..Default::default()
+            },
         );
         forge.finish_job(run, "unit", "failure");
         let mut doomed = Bot::start(folder.path(), &forge.base_url(), Some(point));
@@ -113,7 +119,14 @@ async fn killed_at_any_point_the_binary_carries_out_what_it_answered_and_dispatc
         .await;
         let posts = forge.wire().count(&Method::POST, "/rerun");
         assert_eq!(posts, 1, "{point:?}: dispatched once");
-        let reports = forge.comments(REPO, number).into_iter().filter(|c| c.body.contains("<!-- retest-bot:")).count();
-        assert_eq!(reports, 1, "{point:?}: one report");
+        let reports = || {
+            forge.comments(REPO, number).into_iter().filter(|c| c.body.contains("<!-- retest-bot:")).collect::<Vec<_>>()
+        };
+        eventually("the report tells the end", || {
+            let told = reports().iter().any(|c| c.body.contains("passed on run 2"));
+            async move { told }
+        })
+        .await;
+        assert_eq!(reports().len(), 1, "{point:?}: one report");
     }
 }

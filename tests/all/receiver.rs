@@ -106,7 +106,8 @@ async fn a_copy_taken_while_work_goes_on_opens_and_holds_what_was_stored_before(
         next.forge = ForgeName::new(format!("forge-{n}"));
         store.accept(next)
     });
-    let (backup, accepted) = futures_util::future::join(store.backup(&copy), futures_util::future::join_all(more)).await;
+    let (backup, accepted) =
+        futures_util::future::join(store.backup(&copy), futures_util::future::join_all(more)).await;
     backup.expect("a copy");
     assert!(accepted.iter().all(|r| matches!(r, Ok(Accepted::Stored))), "work went on");
     assert!(store.backup(&copy).await.is_err(), "a copy is never overwritten");
@@ -129,7 +130,10 @@ async fn retention_forgets_what_is_old_and_keeps_what_is_open() {
     let far = Timestamp::from_ms(i64::MAX / 2);
     store.forget_before(far).await.expect("the store");
     assert_eq!(store.retries_of(&change, &head).await.expect("the store").len(), 1, "an open retry stays");
-    assert!(!store.jobs(&change.repo, &head, &JobQuery::All).await.expect("the store").is_empty(), "an open change's jobs stay");
+    assert!(
+        !store.jobs(&change.repo, &head, &JobQuery::All).await.expect("the store").is_empty(),
+        "an open change's jobs stay"
+    );
     stage.lab.set("lava-x86", "ok");
     stage.pass_s(60).await;
     stage.close();
