@@ -499,7 +499,7 @@ fn as_retest(test: &retest_commands::Test) -> Retest {
     Retest {
         selection: test.selection.clone(),
         overrides: test.overrides.clone(),
-        flags: test.flags.clone(),
+        flags: test.flags,
         sha: test.sha.clone(),
         times: test.times,
         issue: test.issue,
