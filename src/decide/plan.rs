@@ -230,7 +230,7 @@ fn judge(
     if let Some(open) = &view.open {
         let text = format!(
             "a retry of it is under way ({}); joined",
-            super::inert::link(open.state.word(), open.url.as_deref())
+            super::inert::link(open.state.for_people(), open.url.as_deref())
         );
         return Err((Reason::Joined, text));
     }
@@ -352,6 +352,7 @@ pub fn job_list(snapshot: &Snapshot, proof: &Authorised) -> Vec<LeaveItem> {
     for view in snapshot.jobs.iter().take(LEFT_NAMED_MAX) {
         let seen = &view.job.newest;
         let can = match judge(view, true, snapshot, &wish, proof) {
+            _ if view.open.is_some() => "a retry of it is under way".to_owned(),
             Ok(_) => "can be restarted".to_owned(),
             Err((_, text)) => text,
         };
