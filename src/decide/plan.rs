@@ -42,6 +42,8 @@ pub struct JobView {
     pub platform: Option<String>,
     /// Fields of it that a person may change.
     pub overrides: Vec<String>,
+    /// Names that mean it together with others.
+    pub groups: Vec<String>,
 }
 
 /// What the planner must know of a runner.
@@ -419,7 +421,7 @@ pub(super) mod tests {
         };
         let job = Job { newest, runner: Some("ci".into()), required: false, runs: 1 };
         let standalone = Standalone::of(&job, None, &HashMap::new());
-        JobView { job, standalone, open: None, retries: 0, platform: None, overrides: vec![] }
+        JobView { job, standalone, open: None, retries: 0, platform: None, overrides: vec![], groups: vec![] }
     }
 
     fn snapshot(jobs: Vec<JobView>) -> Snapshot {
@@ -497,6 +499,21 @@ pub(super) mod tests {
             words: vec![Selector::Name("unit".into()), Selector::Name("tests".into())],
         };
         assert_eq!(started(&snapshot, &run(&snapshot, Verb::Retest, &whole, false)), ["unit tests (ubuntu, 3.12)"]);
+    }
+
+    #[test]
+    fn a_group_means_its_failed_jobs_unless_a_job_has_that_name() {
+        let mut jobs = vec![
+            view("lava-x86", JobState::Failed),
+            view("lava-arm64", JobState::Passed),
+            view("unit", JobState::Failed),
+        ];
+        jobs[0].groups = vec!["hardware".into()];
+        jobs[1].groups = vec!["hardware".into()];
+        let snapshot = snapshot(jobs);
+        let by = |word: &str| run(&snapshot, Verb::Retest, &names(&[Selector::Name(word.into())]), false);
+        assert_eq!(started(&snapshot, &by("hardware")), ["lava-x86"]);
+        assert_eq!(started(&snapshot, &by("unit")), ["unit"]);
     }
 
     #[test]

@@ -204,6 +204,7 @@ impl World {
                 open,
                 retries: u32::try_from(mine().count()).unwrap_or(u32::MAX),
                 platform: declared.platform,
+                groups: declared.groups,
                 overrides: entry.map(|e| e.runner.allowed_overrides(&job.newest.name)).unwrap_or_default(),
                 job,
             }

@@ -10,3 +10,4 @@ mod kill;
 mod prism;
 mod receiver;
 mod story;
+mod tidy;
