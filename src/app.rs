@@ -98,6 +98,7 @@ impl App {
         rules.report_delay = life.report_delay.unwrap_or(REPORT_DELAY);
         let parts = Parts { store, runners, grammar, rules, stop_at: life.stop_at };
         let world = Arc::new(World::new(parts, forges, Arc::clone(&life.clock), life.me.clone()));
+        world.recall_throttles().await?;
         let server = &settings.server;
         let http = Http::new(Arc::clone(&world), server.body_bytes_max, server.request_timeout);
         let bounds = Bounds {
@@ -164,7 +165,8 @@ pub fn forge_alone(settings: &Settings, name: &str, clock: Arc<dyn Clock>) -> an
 /// Aliases or names that contradict each other.
 pub fn grammar(settings: &Settings) -> anyhow::Result<Grammar> {
     let commands = &settings.commands;
-    let aliases = commands.aliases.iter().map(|a| retest_commands::Alias { phrase: a.phrase.clone(), means: a.means.clone() });
+    let aliases =
+        commands.aliases.iter().map(|a| retest_commands::Alias { phrase: a.phrase.clone(), means: a.means.clone() });
     let mut logins = commands.mention.clone();
     logins.extend(settings.forges.iter().filter_map(|f| f.bot_login.clone()));
     let new = GrammarSettings {
@@ -201,7 +203,12 @@ pub fn rules(settings: &Settings) -> Rules {
             ok_to_test: role(rights.ok_to_test),
             help: role(rights.help),
         },
-        limits: Limits { jobs_max: settings.limits.jobs_per_command_max },
+        limits: Limits {
+            jobs_max: settings.limits.jobs_per_command_max,
+            change_hour_max: settings.limits.retries_per_change_per_hour,
+            asker_hour_max: settings.limits.retries_per_actor_per_hour,
+        },
+        attempts_max: settings.limits.retries_per_job_and_head.saturating_add(1),
         posts: Posts {
             aggregate: settings.status.aggregate_context.clone(),
             target_url: settings.status.target_url.as_ref().map(ToString::to_string),
@@ -273,7 +280,8 @@ impl Adapters<'_> {
 
     /// The runners of one module that serve this forge.
     fn own_ci(&self, forge: &settings::Forge, module: &RunnerDetails) -> Vec<&settings::Runner> {
-        let of = |r: &&settings::Runner| r.forge.as_deref() == Some(forge.name.as_str()) && same_module(&r.kind, module);
+        let of =
+            |r: &&settings::Runner| r.forge.as_deref() == Some(forge.name.as_str()) && same_module(&r.kind, module);
         self.settings.runners.iter().filter(of).collect()
     }
 
@@ -332,7 +340,8 @@ impl Adapters<'_> {
             processes_max: exec.processes_max,
             grace: exec.grace,
         };
-        exec::ExecRunner::open(config, Arc::clone(&self.life.clock)).with_context(|| format!("runner `{}`", runner.name))
+        exec::ExecRunner::open(config, Arc::clone(&self.life.clock))
+            .with_context(|| format!("runner `{}`", runner.name))
     }
 
     fn http(&self, runner: &settings::Runner, http: &settings::Http) -> anyhow::Result<http_runner::HttpRunner> {
@@ -388,7 +397,8 @@ impl Adapters<'_> {
             }),
             allowed_hosts: http.allowed_hosts.clone(),
         };
-        http_runner::HttpRunner::new(config, Arc::clone(&self.life.clock)).with_context(|| format!("runner `{}`", runner.name))
+        http_runner::HttpRunner::new(config, Arc::clone(&self.life.clock))
+            .with_context(|| format!("runner `{}`", runner.name))
     }
 }
 
@@ -431,6 +441,7 @@ fn entry(runner: &settings::Runner, module: Arc<dyn Runner>) -> RunnerEntry {
             needs: job.needs.iter().map(JobName::new).collect(),
             required: job.required == Some(true),
             platform: job.platform.clone(),
+            groups: job.groups.clone(),
         };
         (which, declared)
     };

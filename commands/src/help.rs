@@ -1,6 +1,6 @@
 //! `/help`, also `--help` after any command and the bot's name alone: which commands this person may use here.
 
-use crate::arguments::{Accepts, Input};
+use crate::arguments::Input;
 use crate::command::{Command, CommandDoc, CommandView, Example};
 use crate::mistake::Fault;
 
@@ -26,8 +26,8 @@ pub(crate) const DOC: CommandDoc = CommandDoc {
 
 /// Words that name no command are ignored: who asks for help gets help.
 fn parse(input: &Input<'_>) -> Result<Command, Fault> {
-    let words = input.read(Accepts::Words).map(|read| read.selection.texts()).unwrap_or_default();
-    let named = words.first().and_then(|word| input.grammar.find(word.trim_start_matches('/')));
+    let word = input.args.split_whitespace().next().unwrap_or_default();
+    let named = input.grammar.find(word.trim_matches(|c: char| c.is_ascii_punctuation()));
     Ok(Command::Help(Help { topic: named.map(|doc| doc.name.to_owned()) }))
 }
 

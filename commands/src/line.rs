@@ -199,7 +199,7 @@ enum Tail<'t> {
 fn tail<'t>(after: &'t str, grammar: &Grammar) -> Tail<'t> {
     let after = match after.strip_prefix('@') {
         Some(rest) => match login_end(rest, grammar).and_then(|end| rest.get(end..)) {
-            Some(behind) => behind,
+            Some(behind) => behind.trim_start_matches([':', '：']),
             None => return Tail::Other,
         },
         None => after,

@@ -77,12 +77,23 @@ impl Open {
     }
 }
 
-/// Whether the text holds an opening or closing tag of the list, or begins a comment.
-pub(crate) fn opens_any(html: &str) -> bool {
+/// Whether the text holds an opening or closing tag of the list, or begins a comment. Looks at `looks_left` angle
+/// brackets at most and takes them off; behind them it fears the worst.
+pub(crate) fn may_open_any(html: &str, looks_left: &mut usize) -> bool {
     let bytes = html.as_bytes();
-    let opens =
-        |at: usize| tag(bytes, at).is_some() || bytes.get(at + 1..).is_some_and(|rest| rest.starts_with(b"!--"));
-    bytes.iter().enumerate().any(|(at, byte)| *byte == b'<' && opens(at))
+    for (at, _) in bytes.iter().enumerate().filter(|(_, byte)| **byte == b'<') {
+        let opens = match bytes.get(at + 1) {
+            _ if *looks_left == 0 => true,
+            Some(b'!') => bytes.get(at + 2..).is_some_and(|rest| rest.starts_with(b"--")),
+            Some(next) if next.is_ascii_alphabetic() || *next == b'/' => tag(bytes, at).is_some(),
+            _ => false,
+        };
+        if opens {
+            return true;
+        }
+        *looks_left -= 1;
+    }
+    false
 }
 
 /// Whether the line begins one of the blocks that CommonMark ends at their closing tag only.

@@ -15,6 +15,8 @@ use crate::markup;
 /// Most work that reading CommonMark may cost, in the measure of [`work`]: some milliseconds at worst.
 pub(crate) const WORK_MAX: usize = 16_000;
 
+/// Most angle brackets of a text that are looked at for HTML.
+const LOOKS_MAX: usize = 100_000;
 /// Most lines of a text that are followed one by one.
 const LINES_MAX: usize = 100_000;
 
@@ -61,7 +63,7 @@ pub(crate) fn line_ends(text: &str) -> usize {
 /// # Errors
 /// [`TooMuchWork`] when reading them would cost more than `work_max`, or the text has more than 100,000 lines.
 pub(crate) fn regions(text: &str, candidates: &[usize], work_max: usize) -> Result<Vec<Range<usize>>, TooMuchWork> {
-    let mut cutter = Cutter { text, candidates, work_left: work_max, ..Cutter::default() };
+    let mut cutter = Cutter { text, candidates, work_left: work_max, looks_left: LOOKS_MAX, ..Cutter::default() };
     let bytes = text.as_bytes();
     if line_ends(text) > LINES_MAX {
         return Err(TooMuchWork);
@@ -112,6 +114,8 @@ struct Cutter<'c> {
     candidates: &'c [usize],
     out: Vec<Range<usize>>,
     work_left: usize,
+    /// Angle brackets that may still be looked at.
+    looks_left: usize,
     /// Start of the present stretch.
     start: usize,
     is_wanted: bool,
@@ -171,7 +175,8 @@ impl Cutter<'_> {
         let opens_raw = body.starts_with("<!") || body.starts_with("<?") || markup::is_raw(body);
         if fence.is_none() && !opens_raw {
             self.in_html |= first == b'<';
-            self.is_uncertain |= body.trim_end() == ">>>" || (line.has_tag && markup::opens_any(body));
+            self.is_uncertain |=
+                body.trim_end() == ">>>" || (line.has_tag && markup::may_open_any(body, &mut self.looks_left));
             return Ok(());
         }
         if is_indented || self.in_html {
@@ -200,7 +205,7 @@ impl Cutter<'_> {
     /// behind it makes it none for readers less strict than CommonMark.
     fn close(&mut self, behind: &str, next: usize) {
         self.block = None;
-        if behind.contains('\t') || markup::opens_any(behind) {
+        if behind.contains('\t') || markup::may_open_any(behind, &mut self.looks_left) {
             self.is_uncertain = true;
         } else {
             self.start = next;
@@ -256,7 +261,7 @@ fn fence(body: &str) -> Option<Block> {
 mod tests {
     use super::*;
 
-    fn cut<'t>(text: &'t str) -> Vec<&'t str> {
+    fn cut(text: &str) -> Vec<&str> {
         let candidates: Vec<usize> = text.match_indices("/retest").map(|(at, _)| at).collect();
         let ranges = regions(text, &candidates, WORK_MAX).expect("short");
         ranges.into_iter().filter_map(|range| text.get(range)).collect()

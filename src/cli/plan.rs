@@ -10,12 +10,12 @@ use retest_commands::{Command, Grammar, GrammarSettings, Parsed, Selector};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ask, JobView, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot, Standalone, Verb, Wish, authorise,
-    code, job_list, plan,
+    Ask, JobView, LastHour, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot,
+    Standalone, Verb, Wish, authorise, code, job_list, plan,
 };
 use crate::domain::{
-    Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder, RunRef,
-    RunnerName, Timestamp,
+    Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
+    RunRef, RunnerName, Timestamp,
 };
 
 #[derive(Debug, ClapArgs)]
@@ -87,6 +87,8 @@ struct InputJob {
     #[serde(default)]
     platform: Option<String>,
     #[serde(default)]
+    groups: Vec<String>,
+    #[serde(default)]
     allow_failure: bool,
 }
 
@@ -122,24 +124,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut json = serde_json::Deserializer::from_str(&text);
     let input: Input = serde_path_to_error::deserialize(&mut json)
         .with_context(|| format!("the snapshot `{}` is not in the documented form", args.snapshot.display()))?;
-    let (grammar, rights, jobs_max) = match &args.config {
+    let (grammar, rights, limits) = match &args.config {
         Some(path) => {
             let settings = super::load(path)?;
             let rules = crate::app::rules(&settings);
-            (crate::app::grammar(&settings)?, rules.rights, rules.limits.jobs_max)
+            (crate::app::grammar(&settings)?, rules.rights, rules.limits)
         }
         None => {
             let grammar = Grammar::new(GrammarSettings::default()).map_err(|error| anyhow::anyhow!("{error}"))?;
-            (grammar, Rights::default(), usize::MAX)
+            (grammar, Rights::default(), Limits::NONE)
         }
     };
     let parsed = retest_commands::parse(&args.comment, &grammar);
-    let output = decide(&input, &parsed, &rights, jobs_max)?;
+    let output = decide(&input, &parsed, &rights, limits)?;
     if args.json { super::print_line(&super::pretty(&output)) } else { super::print_line(output.reply.trim_end()) }
 }
 
-fn decide(input: &Input, parsed: &Parsed, rights: &Rights, jobs_max: usize) -> anyhow::Result<Output> {
-    let snapshot = snapshot(input, jobs_max);
+fn decide(input: &Input, parsed: &Parsed, rights: &Rights, limits: Limits) -> anyhow::Result<Output> {
+    let snapshot = snapshot(input, limits);
     let actor = Actor { id: 2, login: input.actor.login.clone(), is_bot: false };
     // In a snapshot people are known by login: the author is the one with the same.
     let actor = if input.actor.login == input.change.author { Actor { id: 1, ..actor } } else { actor };
@@ -151,7 +153,8 @@ fn decide(input: &Input, parsed: &Parsed, rights: &Rights, jobs_max: usize) -> a
     let mut taken: Vec<usize> = Vec::new();
     for one in &parsed.commands {
         if !input.change.open {
-            output.refused = Some(Refusal::new(RefusalKind::Closed, "the change is closed, so nothing is started on it"));
+            output.refused =
+                Some(Refusal::new(RefusalKind::Closed, "the change is closed, so nothing is started on it"));
             break;
         }
         let may = |ask| authorise(ask, &snapshot.change, &actor, input.actor.role, rights);
@@ -211,7 +214,7 @@ fn reply(output: &Output) -> String {
 }
 
 /// The snapshot in the planner's words. Every job with a runner can be started by it, unless its state forbids.
-fn snapshot(input: &Input, jobs_max: usize) -> Snapshot {
+fn snapshot(input: &Input, limits: Limits) -> Snapshot {
     let forge = input.forge.as_str().into();
     let author = Actor { id: 1, login: input.change.author.clone(), is_bot: false };
     let change = Change {
@@ -235,6 +238,7 @@ fn snapshot(input: &Input, jobs_max: usize) -> Snapshot {
         retries: 0,
         platform: raw.platform.clone(),
         overrides: Vec::new(),
+        groups: raw.groups.clone(),
         job: job.clone(),
     };
     let jobs_view = jobs.iter().zip(&input.jobs).map(view).collect();
@@ -244,7 +248,7 @@ fn snapshot(input: &Input, jobs_max: usize) -> Snapshot {
             runners.entry(RunnerName::new(name)).or_insert_with(|| facts(raw));
         }
     }
-    Snapshot { change, jobs: jobs_view, runners, limits: Limits { jobs_max }, now: Timestamp::default() }
+    Snapshot { change, jobs: jobs_view, runners, limits, last_hour: LastHour::default(), now: Timestamp::default() }
 }
 
 fn facts(raw: &InputJob) -> RunnerFacts {
@@ -276,4 +280,3 @@ fn job(raw: &InputJob) -> Job {
     };
     Job { newest, runner: raw.runner.as_deref().map(RunnerName::from), required: raw.required, runs: raw.runs }
 }
-

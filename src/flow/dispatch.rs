@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt};
 
 use super::points::Point;
 use super::world::{FlowError, Progress, RunnerEntry, World};
-use crate::domain::{Repo, Retry, RetryEvent, RetryState, RunObservation, Timestamp, WaitOn};
+use crate::domain::{Repo, Retry, RetryEvent, RetryState, RunHandle, RunObservation, RunOrder, Timestamp, WaitOn};
 use crate::ports::{CallError, DispatchError, DispatchOrder, JobOrder, Started};
 use crate::store::Tx;
 
@@ -247,7 +247,7 @@ impl World {
     ) -> Result<(), FlowError> {
         let now = self.now();
         let handle = started.runs.iter().find(|(key, _)| *key == retry.key).map(|(_, handle)| handle.clone());
-        retry.handle = handle.or_else(|| retry.handle.take());
+        retry.handle = handle.or_else(|| retry.handle.take()).map(|handle| later_than(retry.source_order, handle));
         retry.also.clone_from(&started.also);
         if retry.also.is_empty()
             && let Some(group) = retry.group.as_deref()
@@ -271,6 +271,7 @@ impl World {
         let newest = tx.job(&retry.change.repo, &retry.sha, &retry.job, &retry.scope).await?;
         if let (Some(job), Some(handle)) = (newest, &retry.handle)
             && job.newest.order >= handle.order
+            && self.is_native(retry)
         {
             let seen = RunObservation {
                 state: job.newest.state,
@@ -352,6 +353,12 @@ impl World {
         };
         self.metrics.call_failed(system, kind);
     }
+}
+
+/// The new run comes after the one that it repeats, even when a clock gave both the same time.
+fn later_than(source: RunOrder, mut handle: RunHandle) -> RunHandle {
+    handle.order = handle.order.max(RunOrder(source.0, source.1 + 1));
+    handle
 }
 
 /// Steps a retry; an event that its state cannot meet changes nothing (it was closed in the meantime).

@@ -128,7 +128,8 @@ impl World {
             // No handle yet: a newer run than the one that was repeated answers the question whether it was started.
             None => seen.order > retry.source_order && retry.state.may_have_run() && !self.flies(retry.id),
         };
-        if about_it {
+        // What others post about a job that we run elsewhere is not about our run.
+        if about_it && self.is_native(&retry) {
             if retry.handle.is_none() {
                 retry.handle = Some(RunHandle { id: seen.run.to_string(), order: seen.order, url: seen.url.clone() });
             }
@@ -142,6 +143,11 @@ impl World {
             self.see_run(tx, &mut retry, &news).await?;
         }
         Ok(())
+    }
+
+    /// Whether the forge itself reports the runs of this retry's runner.
+    pub(super) fn is_native(&self, retry: &Retry) -> bool {
+        self.runner(&retry.runner).is_some_and(|entry| entry.runner.abilities().reported_by_forge)
     }
 
     /// Steps a retry by what was seen of its run, writes it back, and says whether that was news.

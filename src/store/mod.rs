@@ -12,7 +12,6 @@ mod retries;
 mod tx;
 
 use std::path::Path;
-use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::SqlSafeStr;
@@ -75,7 +74,7 @@ impl Store {
     /// # Errors
     /// When the file cannot be opened, or holds a schema of a newer program.
     pub async fn open(path: &Path, batch_max: usize) -> Result<Self> {
-        let options = SqliteConnectOptions::from_str("sqlite::memory:")?
+        let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)

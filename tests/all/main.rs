@@ -1,9 +1,13 @@
 //! All integration tests of the program, in one binary.
 
+mod deploy;
 mod exec;
 mod github;
 mod gitlab;
 mod gitlab_client;
 mod http_runner;
+mod kill;
 mod prism;
+mod receiver;
 mod story;
+mod tidy;

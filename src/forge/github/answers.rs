@@ -61,6 +61,8 @@ impl GitHub {
         sha: &CommitSha,
         post: &StatusPost,
     ) -> Result<PostedStatus, CallError> {
+        // Before the first status is heard of as news: it must not be taken for somebody's job.
+        self.learn_own_login().await?;
         let state = match post.state {
             StatusState::Pending | StatusState::Running => "pending",
             StatusState::Success => "success",

@@ -21,6 +21,7 @@ impl GitHub {
     /// Every job of a commit, with its newest run.
     pub(super) async fn jobs_of(&self, repo: &Repo, sha: &CommitSha) -> Result<Vec<JobObservation>, CallError> {
         let at = self.clock.now();
+        self.learn_own_login().await?;
         let mut jobs = self.actions_jobs(repo, sha, at).await?;
         let path = format!("{}/commits/{sha}/check-runs?filter=latest", repo_path(repo));
         let checks = self.api.pages::<CheckPage>(repo, &path, READ_CHECKS).await?;

@@ -109,8 +109,8 @@ impl GitHub {
         Self { api, clock, hooks }
     }
 
-    /// Learns the login that we act under, where it is neither configured nor known. Called once at the start, so that
-    /// our own statuses and comments are told from others' from the first delivery on.
+    /// Learns the login that we act under, where it is neither configured nor known; asked once per process. A call at
+    /// the start makes sure that our own statuses are told from others' from the first delivery on.
     ///
     /// # Errors
     /// As every call; without it only what came through our App is known as ours.
@@ -186,6 +186,18 @@ fn cut(text: &str, chars_max: usize) -> String {
 impl Forge for GitHub {
     fn name(&self) -> &ForgeName {
         &self.hooks.forge
+    }
+
+    async fn learn_self(&self) -> Result<(), CallError> {
+        self.learn_own_login().await.map(|_| ())
+    }
+
+    fn throttled_until(&self) -> Option<Timestamp> {
+        self.api.throttled_until(None)
+    }
+
+    fn throttle_until(&self, until: Timestamp) {
+        self.api.throttle_until(None, until);
     }
 
     fn kind(&self) -> ForgeKind {

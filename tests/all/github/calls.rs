@@ -214,7 +214,7 @@ async fn a_server_that_is_not_there_did_nothing() {
     let config = retest_bot::forge::github::GitHubForgeConfig {
         webhook_secrets: retest_bot::ports::Secrets::default(),
         repositories: None,
-        bot_login: None,
+        bot_login: Some("retest-user".into()),
         may_hold_command: std::sync::Arc::new(|_| true),
     };
     let forge = retest_bot::forge::github::GitHub::new(std::sync::Arc::new(api), config, clock);

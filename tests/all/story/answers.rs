@@ -43,13 +43,19 @@ async fn the_author_of_a_head_in_the_repository_may_retest(side: Side) {
 
 async fn the_author_of_a_fork_may_retest_only_after_approval(side: Side) {
     let stage = Stage::set_with(side, Script { fork: true, ..Script::default() }).await;
-    stage.lab_status("lava-x86", false).await;
+    if side == Side::GitHub {
+        stage.lab_status("lava-x86", false).await;
+    }
     stage.comment("ann", "/retest lava-x86").await;
     assert!(stage.lab.runs().is_empty());
     assert!(stage.report().contains("must be approved first"), "{}", stage.report());
     stage.comment("wil", "/ok-to-test").await;
     stage.comment("ann", "/retest lava-x86").await;
-    assert_eq!(stage.lab.runs().len(), 1);
+    match side {
+        Side::GitHub => assert_eq!(stage.lab.runs().len(), 1),
+        // GitLab takes no status on a commit of a fork, so nothing is known to have failed there.
+        Side::GitLab => assert!(stage.report().contains("never ran on this head"), "{}", stage.report()),
+    }
     stage.end().await;
 }
 
@@ -104,7 +110,9 @@ async fn a_comment_without_a_command_gets_no_answer(side: Side) {
 async fn a_command_in_code_or_quotes_is_not_obeyed(side: Side) {
     let stage = Stage::set(side).await;
     stage.lab_status("lava-x86", false).await;
-    for text in ["```\n/retest lava-x86\n```", "> /retest lava-x86", "`/retest lava-x86`", "<!--\n/retest lava-x86\n-->"] {
+    for text in
+        ["```\n/retest lava-x86\n```", "> /retest lava-x86", "`/retest lava-x86`", "<!--\n/retest lava-x86\n-->"]
+    {
         stage.comment("tom", text).await;
         assert!(stage.lab.runs().is_empty(), "{text:?}");
     }

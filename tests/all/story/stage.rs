@@ -21,8 +21,9 @@ use super::lab::Lab;
 pub const HEAD: &str = "1111111111111111111111111111111111111111";
 pub const NEXT: &str = "2222222222222222222222222222222222222222";
 const REPO: &str = "acme/board";
-const SECRET: &str = "story-webhook-secret-of-enough-bytes";
+pub const SECRET: &str = "story-webhook-secret-of-enough-bytes";
 const TOKEN: &str = "story-token-that-opens-the-sandbox";
+const SIGNING: &str = "whsec_c3Rvcnktc2lnbmluZy1rZXktb2YtMzItYnl0ZXMtISE=";
 const START_MS: i64 = 1_780_000_000_000;
 
 /// Which forge a story plays on.
@@ -32,28 +33,24 @@ pub enum Side {
     GitLab,
 }
 
-impl Side {
-    pub const BOTH: [Self; 2] = [Self::GitHub, Self::GitLab];
-}
-
 enum Sandbox {
     GitHub(GitHubSandbox),
     GitLab { forge: GitLabSandbox, project: u64 },
 }
 
 /// What a story starts from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Script {
     /// More configuration, appended.
     pub extra: String,
     /// Whether the change comes from a fork.
     pub fork: bool,
-}
-
-impl Default for Script {
-    fn default() -> Self {
-        Self { extra: String::new(), fork: false }
-    }
+    /// GitHub: whether the bot is an App.
+    pub app: bool,
+    /// GitHub: whether GitHub's own API description watches every call.
+    pub referee: bool,
+    /// GitLab: whether webhooks are signed.
+    pub signing: bool,
 }
 
 pub struct Stage {
@@ -62,6 +59,7 @@ pub struct Stage {
     pub lab: Lab,
     pub clock: ManualClock,
     pub number: u64,
+    referee: Option<crate::prism::Prism>,
     folder: TempDir,
     script: Script,
     life: Option<Running>,
@@ -83,10 +81,18 @@ impl Stage {
     pub async fn set_with(side: Side, script: Script) -> Self {
         let sandbox = match side {
             Side::GitHub => {
-                let options = github::Options { token: Some(TOKEN.into()), start_ms: START_MS, ..Default::default() };
+                let app = github::AppOptions { id: 77, slug: "retest-bot".into(), installation_id: 78 };
+                let options = github::Options {
+                    app: script.app.then_some(app),
+                    token: (!script.app).then(|| TOKEN.to_owned()),
+                    start_ms: START_MS,
+                    ..Default::default()
+                };
                 let forge = GitHubSandbox::start(options).await.expect("a sandbox");
                 forge.add_repo(REPO);
-                for (login, role) in [("maya", "maintain"), ("wil", "write"), ("tom", "triage"), ("ann", "read"), ("sam", "read")] {
+                for (login, role) in
+                    [("maya", "maintain"), ("wil", "write"), ("tom", "triage"), ("ann", "read"), ("sam", "read")]
+                {
                     forge.set_role(REPO, login, role);
                 }
                 Sandbox::GitHub(forge)
@@ -100,14 +106,21 @@ impl Stage {
                 };
                 let forge = GitLabSandbox::start(options).await.expect("a sandbox");
                 let project = forge.add_project(REPO);
-                for (login, level) in [("maya", 40), ("wil", 30), ("tom", 20), ("ann", 10), ("sam", 10), ("retest-bot", 30)] {
+                for (login, level) in
+                    [("maya", 40), ("wil", 30), ("tom", 20), ("ann", 10), ("sam", 10), ("retest-bot", 30)]
+                {
                     forge.set_level(project, login, level);
                 }
                 Sandbox::GitLab { forge, project }
             }
         };
+        let referee = match &sandbox {
+            Sandbox::GitHub(forge) if script.referee => Some(crate::prism::start(&forge.base_url()).await),
+            _ => None,
+        };
         let mut stage = Self {
             side,
+            referee,
             sandbox,
             lab: Lab::start().await,
             clock: ManualClock::at(Timestamp::from_ms(START_MS)),
@@ -126,7 +139,8 @@ impl Stage {
     /// Starts a life of the bot on the same database; the forges' hooks point to it.
     pub async fn start(&mut self, stop_at: StopAt) {
         self.lives += 1;
-        let settings = Settings::parse(&self.configuration(), &secrets()).unwrap_or_else(|e| panic!("configuration:\n{e}"));
+        let settings =
+            Settings::parse(&self.configuration(), &secrets()).unwrap_or_else(|e| panic!("configuration:\n{e}"));
         let life = Life {
             clock: Arc::new(self.clock.clone()),
             me: format!("life-{}", self.lives),
@@ -154,7 +168,8 @@ impl Stage {
             Sandbox::GitHub(forge) if first => forge.hook(&format!("{url}/webhooks/forge"), SECRET),
             Sandbox::GitHub(forge) => forge.move_hooks(&format!("{url}/webhooks/forge")),
             Sandbox::GitLab { forge, .. } if first => {
-                let secret = gitlab::HookSecret { token: Some(SECRET.into()), signing: None };
+                let signing = self.script.signing.then(|| SIGNING.to_owned());
+                let secret = gitlab::HookSecret { token: signing.is_none().then(|| SECRET.into()), signing };
                 forge.hook(&format!("{url}/webhooks/forge"), secret);
             }
             Sandbox::GitLab { forge, .. } => forge.move_hooks(&format!("{url}/webhooks/forge")),
@@ -182,6 +197,12 @@ impl Stage {
             Side::GitHub => "github_actions",
             Side::GitLab => "gitlab_ci",
         };
+        let url = self.referee.as_ref().map_or(url, |prism| prism.url.clone());
+        let auth = match (self.script.app, self.script.signing) {
+            (true, _) => "app = { id = 77, private_key = { env = \"KEY\" } }",
+            (false, true) => "token = { env = \"TOKEN\" }\nsigning_keys = [{ env = \"SIGNING\" }]",
+            (false, false) => "token = { env = \"TOKEN\" }",
+        };
         let (folder, lab, extra) = (self.folder.path().display(), self.lab.wire.base_url(), &self.script.extra);
         format!(
             r#"
@@ -192,7 +213,7 @@ name = "forge"
 kind = "{kind}"
 api_url = "{url}"
 {secrets} = [{{ env = "SECRET" }}]
-token = {{ env = "TOKEN" }}
+{auth}
 pause_between_writes = "0s"
 request_timeout = "2s"
 [[runner]]
@@ -242,7 +263,12 @@ pattern = "board-*"
             }
             Sandbox::GitLab { forge, project } => {
                 let source_project = fork.then(|| forge.add_fork(*project));
-                forge.open_merge_request(*project, "ann", HEAD, gitlab::NewMergeRequest { source_project, ..Default::default() })
+                forge.open_merge_request(
+                    *project,
+                    "ann",
+                    HEAD,
+                    gitlab::NewMergeRequest { source_project, ..Default::default() },
+                )
             }
         };
     }
@@ -377,7 +403,11 @@ pattern = "board-*"
                 forge.start_workflow(REPO, HEAD, new)
             }
             Sandbox::GitLab { forge, project } => {
-                let job = |name: &&str| gitlab::NewJob { name: (*name).to_owned(), stage: "test".into(), ..Default::default() };
+                let job = |name: &&str| gitlab::NewJob {
+                    name: (*name).to_owned(),
+                    stage: "test".into(),
+                    ..Default::default()
+                };
                 let new = gitlab::NewPipeline {
                     sha: HEAD.into(),
                     mr_iid: Some(self.number),
@@ -404,7 +434,11 @@ pattern = "board-*"
     pub fn native_runs(&self, group: u64, job: &str) -> usize {
         match &self.sandbox {
             Sandbox::GitHub(forge) => {
-                let attempt = forge.jobs(REPO, HEAD).into_iter().filter(|j| j.name == job && j.run_id == group).map(|j| j.attempt);
+                let attempt = forge
+                    .jobs(REPO, HEAD)
+                    .into_iter()
+                    .filter(|j| j.name == job && j.run_id == group)
+                    .map(|j| j.attempt);
                 attempt.max().unwrap_or(0) as usize
             }
             Sandbox::GitLab { forge, .. } => forge.jobs(group).into_iter().filter(|j| j.name == job).count(),
@@ -473,7 +507,9 @@ pattern = "board-*"
     pub fn reports(&self) -> Vec<String> {
         let said: Vec<String> = match &self.sandbox {
             Sandbox::GitHub(forge) => forge.comments(REPO, self.number).into_iter().map(|c| c.body).collect(),
-            Sandbox::GitLab { forge, project } => forge.notes(*project, self.number).into_iter().map(|n| n.body).collect(),
+            Sandbox::GitLab { forge, project } => {
+                forge.notes(*project, self.number).into_iter().map(|n| n.body).collect()
+            }
         };
         said.into_iter().filter(|body| body.contains("<!-- retest-bot:")).collect()
     }
@@ -500,6 +536,11 @@ pattern = "board-*"
         names.into_iter().map(|n| if n == "thumbsup" { "+1".to_owned() } else { n }).collect()
     }
 
+    /// What the referee saw against GitHub's description.
+    pub fn violations(mut self) -> Vec<String> {
+        self.referee.take().expect("a referee").violations()
+    }
+
     /// Ends a story: every wish is closed or waits for something, and nothing unread or unsent is left.
     pub async fn end(self) {
         self.settle().await;
@@ -511,5 +552,8 @@ pattern = "board-*"
 }
 
 fn secrets() -> BTreeMap<String, String> {
-    [("SECRET", SECRET), ("TOKEN", TOKEN)].map(|(k, v)| (k.to_owned(), v.to_owned())).into()
+    let key = include_str!("../../fixtures/github/app-key.pem");
+    [("SECRET", SECRET), ("TOKEN", TOKEN), ("SIGNING", SIGNING), ("KEY", key)]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .into()
 }
