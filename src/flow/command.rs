@@ -79,7 +79,8 @@ impl World {
         tracing::warn!(delivery = %delivery.id, %error, tries = delivery.tries, "a command waits: its forge could not be asked");
         self.count_failure(delivery.forge.as_str(), error);
         self.remember_throttles().await?;
-        if error.is_passing() {
+        let fresh = self.now().since(delivery.at) < self.rules.comment_age_max;
+        if error.is_passing() && fresh {
             let until = self.now().plus(error.wait(delivery.tries + 1));
             self.store.put_off_delivery(delivery.row, until, &error.to_string()).await?;
             return Ok(false);

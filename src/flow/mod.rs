@@ -16,6 +16,7 @@ mod metrics;
 mod points;
 mod report;
 mod snapshot;
+mod tasks;
 mod world;
 
 pub use driver::{Driver, run_until_idle};
