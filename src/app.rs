@@ -164,7 +164,8 @@ pub fn forge_alone(settings: &Settings, name: &str, clock: Arc<dyn Clock>) -> an
 /// Aliases or names that contradict each other.
 pub fn grammar(settings: &Settings) -> anyhow::Result<Grammar> {
     let commands = &settings.commands;
-    let aliases = commands.aliases.iter().map(|a| retest_commands::Alias { phrase: a.phrase.clone(), means: a.means.clone() });
+    let aliases =
+        commands.aliases.iter().map(|a| retest_commands::Alias { phrase: a.phrase.clone(), means: a.means.clone() });
     let mut logins = commands.mention.clone();
     logins.extend(settings.forges.iter().filter_map(|f| f.bot_login.clone()));
     let new = GrammarSettings {
@@ -273,7 +274,8 @@ impl Adapters<'_> {
 
     /// The runners of one module that serve this forge.
     fn own_ci(&self, forge: &settings::Forge, module: &RunnerDetails) -> Vec<&settings::Runner> {
-        let of = |r: &&settings::Runner| r.forge.as_deref() == Some(forge.name.as_str()) && same_module(&r.kind, module);
+        let of =
+            |r: &&settings::Runner| r.forge.as_deref() == Some(forge.name.as_str()) && same_module(&r.kind, module);
         self.settings.runners.iter().filter(of).collect()
     }
 
@@ -332,7 +334,8 @@ impl Adapters<'_> {
             processes_max: exec.processes_max,
             grace: exec.grace,
         };
-        exec::ExecRunner::open(config, Arc::clone(&self.life.clock)).with_context(|| format!("runner `{}`", runner.name))
+        exec::ExecRunner::open(config, Arc::clone(&self.life.clock))
+            .with_context(|| format!("runner `{}`", runner.name))
     }
 
     fn http(&self, runner: &settings::Runner, http: &settings::Http) -> anyhow::Result<http_runner::HttpRunner> {
@@ -388,7 +391,8 @@ impl Adapters<'_> {
             }),
             allowed_hosts: http.allowed_hosts.clone(),
         };
-        http_runner::HttpRunner::new(config, Arc::clone(&self.life.clock)).with_context(|| format!("runner `{}`", runner.name))
+        http_runner::HttpRunner::new(config, Arc::clone(&self.life.clock))
+            .with_context(|| format!("runner `{}`", runner.name))
     }
 }
 

@@ -65,7 +65,8 @@ fn signed_headers(forge: &crate::settings::Forge, event: &str, body: &[u8]) -> a
             headers.insert("x-hub-signature-256", signature.parse()?);
         }
         ForgeDetails::Gitlab(gitlab) => {
-            let token = gitlab.webhook_tokens.first().context("explain needs a webhook token; signing keys alone do not do")?;
+            let token =
+                gitlab.webhook_tokens.first().context("explain needs a webhook token; signing keys alone do not do")?;
             headers.insert("x-gitlab-event", event.parse()?);
             headers.insert("idempotency-key", "00000000-0000-4000-8000-000000000000".parse()?);
             headers.insert("x-gitlab-token", token.value().expose_secret().parse()?);
@@ -77,7 +78,9 @@ fn signed_headers(forge: &crate::settings::Forge, event: &str, body: &[u8]) -> a
 fn explain(settings: &Settings, decoded: &Decoded) -> anyhow::Result<String> {
     let wanted = match decoded {
         Decoded::Ignored(why) => return Ok(format!("It would be accepted and ignored: {why}.")),
-        Decoded::Malformed(what) => return Ok(format!("It would be accepted, but it is not in the documented form: {what}")),
+        Decoded::Malformed(what) => {
+            return Ok(format!("It would be accepted, but it is not in the documented form: {what}"));
+        }
         Decoded::Wanted(wanted) => wanted,
     };
     let mut lines = vec![format!("repository: {}", wanted.event.repo().full_name)];
@@ -96,9 +99,14 @@ fn explain(settings: &Settings, decoded: &Decoded) -> anyhow::Result<String> {
             lines.push(format!("commit {}: news of {} jobs", event.sha, event.jobs.len()));
             lines.extend(event.jobs.iter().map(|j| format!("  {}: {} (run {})", j.name, j.state, j.run)));
         }
-        ForgeEvent::Press(event) => lines.push(format!("{} pressed {:?} on {}", event.sender.login, event.pressed, event.sha)),
+        ForgeEvent::Press(event) => {
+            lines.push(format!("{} pressed {:?} on {}", event.sender.login, event.pressed, event.sha))
+        }
         ForgeEvent::Comment(event) => {
-            lines.push(format!("change {}: comment {} by {}", event.change.number, event.comment.id, event.author.login));
+            lines.push(format!(
+                "change {}: comment {} by {}",
+                event.change.number, event.comment.id, event.author.login
+            ));
             if event.author.is_bot || crate::decide::is_own_text(&event.body) {
                 lines.push("Written by a bot or by this program: no command in it is run.".into());
             } else if event.action != CommentAction::Created {
@@ -107,7 +115,9 @@ fn explain(settings: &Settings, decoded: &Decoded) -> anyhow::Result<String> {
             let parsed = retest_commands::parse(&event.body, &crate::app::grammar(settings)?);
             lines.push(super::pretty(&super::parse::as_json(&parsed)));
             if !parsed.commands.is_empty() {
-                lines.push("Next: the role is looked up, the jobs are taken from the record, and a plan is made.".into());
+                lines.push(
+                    "Next: the role is looked up, the jobs are taken from the record, and a plan is made.".into(),
+                );
             }
         }
     }

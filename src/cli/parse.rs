@@ -37,9 +37,7 @@ pub(super) fn as_json(parsed: &Parsed) -> Value {
         let view = one.command.view();
         json!({ "name": one.command.name(), "args": view.args, "options": view.options, "flags": view.flags, "line": one.line })
     };
-    let mistake = |m: &retest_commands::Mistake| {
-        json!({ "kind": m.kind.as_str(), "text": m.text, "hint": m.hint, "line": m.line })
-    };
+    let mistake = |m: &retest_commands::Mistake| json!({ "kind": m.kind.as_str(), "text": m.text, "hint": m.hint, "line": m.line });
     json!({
         "commands": parsed.commands.iter().map(command).collect::<Vec<_>>(),
         "mistakes": parsed.mistakes.iter().map(mistake).collect::<Vec<_>>(),

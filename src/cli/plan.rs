@@ -10,12 +10,12 @@ use retest_commands::{Command, Grammar, GrammarSettings, Parsed, Selector};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ask, JobView, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot, Standalone, Verb, Wish, authorise,
-    code, job_list, plan,
+    Ask, JobView, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot, Standalone, Verb,
+    Wish, authorise, code, job_list, plan,
 };
 use crate::domain::{
-    Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder, RunRef,
-    RunnerName, Timestamp,
+    Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
+    RunRef, RunnerName, Timestamp,
 };
 
 #[derive(Debug, ClapArgs)]
@@ -151,7 +151,8 @@ fn decide(input: &Input, parsed: &Parsed, rights: &Rights, jobs_max: usize) -> a
     let mut taken: Vec<usize> = Vec::new();
     for one in &parsed.commands {
         if !input.change.open {
-            output.refused = Some(Refusal::new(RefusalKind::Closed, "the change is closed, so nothing is started on it"));
+            output.refused =
+                Some(Refusal::new(RefusalKind::Closed, "the change is closed, so nothing is started on it"));
             break;
         }
         let may = |ask| authorise(ask, &snapshot.change, &actor, input.actor.role, rights);
@@ -276,4 +277,3 @@ fn job(raw: &InputJob) -> Job {
     };
     Job { newest, runner: raw.runner.as_deref().map(RunnerName::from), required: raw.required, runs: raw.runs }
 }
-

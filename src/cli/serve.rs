@@ -62,7 +62,8 @@ async fn serve(settings: Settings) -> anyhow::Result<ExitCode> {
         life.stop_at = StopAt::Kill(point);
     }
     let listen = settings.server.listen;
-    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen} (server.listen)"))?;
+    let listener =
+        TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen} (server.listen)"))?;
     let metrics = match settings.metrics.listen {
         Some(address) => {
             let listener = TcpListener::bind(address).await;

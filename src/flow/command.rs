@@ -246,7 +246,8 @@ impl World {
                     self.start(asked, (Verb::Retest, wish), may(ask), (&mut retries, &mut outcome)).await?
                 }
                 Command::Test(wish) => {
-                    self.start(asked, (Verb::Test, &as_retest(wish)), may(Ask::Test), (&mut retries, &mut outcome)).await?
+                    self.start(asked, (Verb::Test, &as_retest(wish)), may(Ask::Test), (&mut retries, &mut outcome))
+                        .await?
                 }
                 Command::Cancel(wish) => {
                     let meant: Vec<&Retry> = cancelled(&wish.selection, &retries);

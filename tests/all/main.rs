@@ -3,7 +3,6 @@
 mod exec;
 mod github;
 mod gitlab;
-mod gitlab_client;
 mod http_runner;
 mod prism;
 mod story;

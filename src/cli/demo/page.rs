@@ -123,41 +123,47 @@ fn newest(lights: Vec<Light>) -> Vec<Light> {
 
 async fn overview(State(stage): State<Stage>) -> Response {
     let views = [github_view(&stage), gitlab_view(&stage)];
-    page("retest-bot demo", html! {
-        h1 { "retest-bot demo" }
-        p { "Two forges, their CI and the bot run in this process. Open a change and comment on it." }
-        @for view in views {
-            a.card href=(format!("/{}", view.forge)) {
-                strong { (view.title) }
-                span.dim { (view.place) }
-                span.dots { @for light in view.statuses.iter().chain(&view.jobs) { (dot(&light.state)) } }
+    page(
+        "retest-bot demo",
+        html! {
+            h1 { "retest-bot demo" }
+            p { "Two forges, their CI and the bot run in this process. Open a change and comment on it." }
+            @for view in views {
+                a.card href=(format!("/{}", view.forge)) {
+                    strong { (view.title) }
+                    span.dim { (view.place) }
+                    span.dots { @for light in view.statuses.iter().chain(&view.jobs) { (dot(&light.state)) } }
+                }
             }
-        }
-    })
+        },
+    )
 }
 
 async fn change(State(stage): State<Stage>, Path(forge): Path<String>) -> Response {
     let Some(view) = view(&stage, &forge) else { return StatusCode::NOT_FOUND.into_response() };
-    page(&view.title, html! {
-        p { a href="/" { "← both changes" } }
-        h1 { (view.title) }
-        p.dim { (view.place) " · head " code { (HEAD.get(..7).unwrap_or(HEAD)) } }
-        div #live { (living(&view)) }
-        form method="post" action=(format!("/{forge}/comment")) {
-            label { "Comment as "
-                select name="login" {
-                    option value="ann" { "ann (author)" }
-                    option value="maya" { "maya (maintainer)" }
-                    option value="sam" { "sam (may only read)" }
+    page(
+        &view.title,
+        html! {
+            p { a href="/" { "← both changes" } }
+            h1 { (view.title) }
+            p.dim { (view.place) " · head " code { (HEAD.get(..7).unwrap_or(HEAD)) } }
+            div #live { (living(&view)) }
+            form method="post" action=(format!("/{forge}/comment")) {
+                label { "Comment as "
+                    select name="login" {
+                        option value="ann" { "ann (author)" }
+                        option value="maya" { "maya (maintainer)" }
+                        option value="sam" { "sam (may only read)" }
+                    }
                 }
+                textarea name="body" rows="3" aria-label="Comment" placeholder="/retest lava-x86" {}
+                button { "Comment" }
+                span.dim { " Try " code { "/retest lava-x86" } ", " code { "/retest" } ", " code { "/retest ?" } ", " code { "/retset" } ", " code { "/help" } "." }
             }
-            textarea name="body" rows="3" aria-label="Comment" placeholder="/retest lava-x86" {}
-            button { "Comment" }
-            span.dim { " Try " code { "/retest lava-x86" } ", " code { "/retest" } ", " code { "/retest ?" } ", " code { "/retset" } ", " code { "/help" } "." }
-        }
-        noscript { p { a href=(format!("/{forge}")) { "Reload" } } }
-        script { (PreEscaped("const live=document.getElementById('live');setInterval(async()=>{const r=await fetch(location.pathname+'/live');if(r.ok)live.innerHTML=await r.text()},1000)")) }
-    })
+            noscript { p { a href=(format!("/{forge}")) { "Reload" } } }
+            script { (PreEscaped("const live=document.getElementById('live');setInterval(async()=>{const r=await fetch(location.pathname+'/live');if(r.ok)live.innerHTML=await r.text()},1000)")) }
+        },
+    )
 }
 
 async fn live(State(stage): State<Stage>, Path(forge): Path<String>) -> Response {

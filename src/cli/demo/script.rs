@@ -14,35 +14,48 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Plays all stories, one after the other.
 pub(super) async fn play(stage: &Stage) -> anyhow::Result<ExitCode> {
     let mut stories = Stories { stage, wrong: 0, right: 0 };
-    stories.wait("the stage is set: two red labs and a red job", || {
-        status(stage, "lava-x86") == "failure" && gitlab_job(stage, "boot-qemu") == "failed"
-    })
-    .await?;
+    stories
+        .wait("the stage is set: two red labs and a red job", || {
+            status(stage, "lava-x86") == "failure" && gitlab_job(stage, "boot-qemu") == "failed"
+        })
+        .await?;
     stories.say("ann", "/retest lava-x86")?;
-    stories.wait("`lava-x86` is pending, and so is the aggregate", || {
-        status(stage, "lava-x86") == "pending" && status(stage, "retest") == "pending"
-    })
-    .await?;
+    stories
+        .wait("`lava-x86` is pending, and so is the aggregate", || {
+            status(stage, "lava-x86") == "pending" && status(stage, "retest") == "pending"
+        })
+        .await?;
     stories.wait("a real process ran; `lava-x86` is green", || status(stage, "lava-x86") == "success").await?;
     stories.say("sam", "/retest")?;
-    stories.wait("sam may only read and is told which role is missing", || report(stage).contains("needs the *triage* role")).await?;
+    stories
+        .wait("sam may only read and is told which role is missing", || {
+            report(stage).contains("needs the *triage* role")
+        })
+        .await?;
     stories.say("maya", "/retest lava-x68")?;
-    stories.wait("a name that nobody knows gets the nearest one", || report(stage).contains("did you mean `lava-x86`?")).await?;
+    stories
+        .wait("a name that nobody knows gets the nearest one", || report(stage).contains("did you mean `lava-x86`?"))
+        .await?;
     stories.say("maya", "/retest \"unit (ubuntu, 3.12)\" lava-arm64")?;
-    stories.wait("the job of the forge's CI ran again and passed", || {
-        let jobs = stage.github.jobs(GITHUB_REPO, HEAD);
-        jobs.iter().any(|j| j.name == "unit (ubuntu, 3.12)" && j.attempt == 2 && j.conclusion.as_deref() == Some("success"))
-    })
-    .await?;
-    stories.wait("the broken board failed again and stays red, and so does the aggregate", || {
-        status(stage, "lava-arm64") == "failure" && status(stage, "retest") == "failure"
-    })
-    .await?;
+    stories
+        .wait("the job of the forge's CI ran again and passed", || {
+            let jobs = stage.github.jobs(GITHUB_REPO, HEAD);
+            jobs.iter().any(|j| {
+                j.name == "unit (ubuntu, 3.12)" && j.attempt == 2 && j.conclusion.as_deref() == Some("success")
+            })
+        })
+        .await?;
+    stories
+        .wait("the broken board failed again and stays red, and so does the aggregate", || {
+            status(stage, "lava-arm64") == "failure" && status(stage, "retest") == "failure"
+        })
+        .await?;
     stories.say_gitlab("maya", "/retest")?;
-    stories.wait("GitLab: the failed job has a new run, the lab's status is green", || {
-        gitlab_job(stage, "boot-qemu") == "success" && gitlab_status(stage, "lava-x86") == "success"
-    })
-    .await?;
+    stories
+        .wait("GitLab: the failed job has a new run, the lab's status is green", || {
+            gitlab_job(stage, "boot-qemu") == "success" && gitlab_status(stage, "lava-x86") == "success"
+        })
+        .await?;
     stories.wait("GitLab: the aggregate is green", || gitlab_status(stage, "retest") == "success").await?;
     super::super::print_line(&format!("\n{} passed, {} failed", stories.right, stories.wrong))?;
     Ok(if stories.wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -67,7 +67,8 @@ impl Stage {
         let folder = std::env::temp_dir().join(format!("retest-bot-demo-{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
         let folder = Arc::new(Folder(folder));
-        let github_options = github::Options { token: Some(GITHUB_TOKEN.into()), start_ms, ..github::Options::default() };
+        let github_options =
+            github::Options { token: Some(GITHUB_TOKEN.into()), start_ms, ..github::Options::default() };
         let github = GitHubSandbox::start(github_options).await?;
         let gitlab_options = gitlab::Options {
             token: GITLAB_TOKEN.into(),
@@ -93,13 +94,10 @@ async fn start_bot(folder: &std::path::Path, github: &GitHubSandbox, gitlab: &Gi
     let lab = folder.join("lab.sh");
     std::fs::write(&lab, LAB_SCRIPT)?;
     let text = configuration(folder, github, gitlab);
-    let secrets: BTreeMap<String, String> = [
-        ("WEBHOOK", WEBHOOK_SECRET),
-        ("GITHUB_TOKEN", GITHUB_TOKEN),
-        ("GITLAB_TOKEN", GITLAB_TOKEN),
-    ]
-    .map(|(k, v)| (k.to_owned(), v.to_owned()))
-    .into();
+    let secrets: BTreeMap<String, String> =
+        [("WEBHOOK", WEBHOOK_SECRET), ("GITHUB_TOKEN", GITHUB_TOKEN), ("GITLAB_TOKEN", GITLAB_TOKEN)]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .into();
     let settings = Settings::parse(&text, &secrets).map_err(|e| anyhow::anyhow!("the demo's configuration:\n{e}"))?;
     let life = Life { report_delay: Some(Duration::from_millis(300)), ..Life::ordinary(Arc::new(SystemClock))? };
     let app = App::build(&settings, life).await?;
@@ -193,7 +191,11 @@ fn act_github(github: &GitHubSandbox) -> u64 {
             name: "CI".into(),
             path: ".github/workflows/ci.yml".into(),
             event: "pull_request".into(),
-            jobs: vec![job("build", &[]), job("unit (ubuntu, 3.12)", &["build"]), job("package", &["unit (ubuntu, 3.12)"])],
+            jobs: vec![
+                job("build", &[]),
+                job("unit (ubuntu, 3.12)", &["build"]),
+                job("package", &["unit (ubuntu, 3.12)"]),
+            ],
             ..github::NewWorkflow::default()
         },
     );
@@ -211,9 +213,14 @@ fn act_gitlab(gitlab: &GitLabSandbox) -> (u64, u64, u64) {
     for (user, level) in [("maya", 40), ("ann", 30), ("sam", 10)] {
         gitlab.set_level(project, user, level);
     }
-    let new = gitlab::NewMergeRequest { title: "boot: retry the DHCP request".into(), ..gitlab::NewMergeRequest::default() };
+    let new =
+        gitlab::NewMergeRequest { title: "boot: retry the DHCP request".into(), ..gitlab::NewMergeRequest::default() };
     let merge_request = gitlab.open_merge_request(project, "ann", HEAD, new);
-    let job = |name: &str, stage: &str| gitlab::NewJob { name: name.into(), stage: stage.into(), ..gitlab::NewJob::default() };
+    let job = |name: &str, stage: &str| gitlab::NewJob {
+        name: name.into(),
+        stage: stage.into(),
+        ..gitlab::NewJob::default()
+    };
     let pipeline = gitlab.start_pipeline(
         project,
         gitlab::NewPipeline {

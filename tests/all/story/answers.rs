@@ -110,7 +110,9 @@ async fn a_comment_without_a_command_gets_no_answer(side: Side) {
 async fn a_command_in_code_or_quotes_is_not_obeyed(side: Side) {
     let stage = Stage::set(side).await;
     stage.lab_status("lava-x86", false).await;
-    for text in ["```\n/retest lava-x86\n```", "> /retest lava-x86", "`/retest lava-x86`", "<!--\n/retest lava-x86\n-->"] {
+    for text in
+        ["```\n/retest lava-x86\n```", "> /retest lava-x86", "`/retest lava-x86`", "<!--\n/retest lava-x86\n-->"]
+    {
         stage.comment("tom", text).await;
         assert!(stage.lab.runs().is_empty(), "{text:?}");
     }

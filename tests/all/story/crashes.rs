@@ -25,7 +25,11 @@ async fn stopped_anywhere_the_job_runs_once_and_the_status_ends_green(side: Side
         assert_eq!(stage.lab.runs().len(), 1, "{point:?}: started once");
         stage.lab.set("lava-x86", "ok");
         stage.pass_s(60).await;
-        assert_eq!((stage.status("lava-x86").as_str(), stage.status("retest").as_str()), ("success", "success"), "{point:?}");
+        assert_eq!(
+            (stage.status("lava-x86").as_str(), stage.status("retest").as_str()),
+            ("success", "success"),
+            "{point:?}"
+        );
         assert_eq!(stage.reports().len(), 1, "{point:?}: one report");
         stage.end().await;
     }

@@ -63,7 +63,8 @@ async fn lost_webhooks_of_a_native_run_change_only_the_delay(side: Side) {
     let group = stage.native_run(&["unit"], &["unit"]).await;
     stage.comment("tom", "/retest unit").await;
     stage.end_native(group, "unit", true);
-    for (github, gitlab) in [("workflow_job", "Job Hook"), ("workflow_run", "Pipeline Hook"), ("check_run", "Job Hook")] {
+    for (github, gitlab) in [("workflow_job", "Job Hook"), ("workflow_run", "Pipeline Hook"), ("check_run", "Job Hook")]
+    {
         stage.lose_webhooks(github, gitlab);
     }
     stage.settle().await;

@@ -14,7 +14,8 @@ async fn an_app_shows_a_check_run_whose_button_retests_under_the_pressers_rights
     let stage = as_app().await;
     stage.lab_status("lava-x86", false).await;
     stage.comment("tom", "/retest lava-x86").await;
-    let check = || stage.github().check_runs(REPO, HEAD).into_iter().find(|c| c.name == "retest").expect("our check run");
+    let check =
+        || stage.github().check_runs(REPO, HEAD).into_iter().find(|c| c.name == "retest").expect("our check run");
     assert_eq!(check().status, "in_progress");
     assert!(check().actions.is_empty(), "no button while it runs");
     stage.lab.set("lava-x86", "bad");

@@ -12,7 +12,13 @@ async fn a_manual_job_is_started_by_test_and_not_by_retest() {
     let jobs = vec![NewJob { name: "deploy-board".into(), stage: "test".into(), manual: true, ..Default::default() }];
     let pipeline = forge.start_pipeline(
         project,
-        NewPipeline { sha: HEAD.into(), mr_iid: Some(stage.number), source: "merge_request_event".into(), jobs, ..Default::default() },
+        NewPipeline {
+            sha: HEAD.into(),
+            mr_iid: Some(stage.number),
+            source: "merge_request_event".into(),
+            jobs,
+            ..Default::default()
+        },
     );
     stage.settle().await;
     stage.comment("wil", "/retest deploy-board").await;
@@ -82,7 +88,13 @@ async fn a_pipeline_in_a_fork_is_refused_with_the_reason() {
     let jobs = vec![NewJob { name: "unit".into(), stage: "test".into(), ..Default::default() }];
     let pipeline = forge.start_pipeline(
         request.source_project,
-        NewPipeline { sha: HEAD.into(), mr_iid: Some(stage.number), source: "merge_request_event".into(), jobs, ..Default::default() },
+        NewPipeline {
+            sha: HEAD.into(),
+            mr_iid: Some(stage.number),
+            source: "merge_request_event".into(),
+            jobs,
+            ..Default::default()
+        },
     );
     forge.finish_job(pipeline, "unit", "failed", Some("script_failure"));
     stage.settle().await;
@@ -129,7 +141,9 @@ async fn signed_webhooks_are_taken_and_the_plain_token_is_no_way_around_a_wrong_
 async fn no_webhook_of_a_busy_project_ever_switches_the_hook_off() {
     let stage = Stage::set(Side::GitLab).await;
     let (forge, _): (&gitlab::GitLabSandbox, u64) = stage.gitlab();
-    for body in ["{}", "[]", "not json", r#"{"object_kind":"emoji"}"#, r#"{"object_kind":"note","object_attributes":7}"#] {
+    for body in
+        ["{}", "[]", "not json", r#"{"object_kind":"emoji"}"#, r#"{"object_kind":"note","object_attributes":7}"#]
+    {
         forge.send_raw("Note Hook", body.into());
     }
     forge.deliver().await;

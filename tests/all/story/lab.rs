@@ -55,7 +55,8 @@ async fn begin(State(runs): Runs, Path(job): Path<String>, headers: HeaderMap, J
     let mut runs = runs.lock().expect("lab");
     let id = 9_000 + runs.len() as u64;
     runs.push(LabRun { id, key, job, state: "queued".into(), overrides: body["overrides"].clone() });
-    (StatusCode::CREATED, Json(json!({ "id": id, "web_url": format!("https://lab.example/runs/{id}") }))).into_response()
+    (StatusCode::CREATED, Json(json!({ "id": id, "web_url": format!("https://lab.example/runs/{id}") })))
+        .into_response()
 }
 
 async fn find(State(runs): Runs, Query(query): Query<Vec<(String, String)>>) -> Response {

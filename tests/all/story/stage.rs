@@ -90,7 +90,9 @@ impl Stage {
                 };
                 let forge = GitHubSandbox::start(options).await.expect("a sandbox");
                 forge.add_repo(REPO);
-                for (login, role) in [("maya", "maintain"), ("wil", "write"), ("tom", "triage"), ("ann", "read"), ("sam", "read")] {
+                for (login, role) in
+                    [("maya", "maintain"), ("wil", "write"), ("tom", "triage"), ("ann", "read"), ("sam", "read")]
+                {
                     forge.set_role(REPO, login, role);
                 }
                 Sandbox::GitHub(forge)
@@ -104,7 +106,9 @@ impl Stage {
                 };
                 let forge = GitLabSandbox::start(options).await.expect("a sandbox");
                 let project = forge.add_project(REPO);
-                for (login, level) in [("maya", 40), ("wil", 30), ("tom", 20), ("ann", 10), ("sam", 10), ("retest-bot", 30)] {
+                for (login, level) in
+                    [("maya", 40), ("wil", 30), ("tom", 20), ("ann", 10), ("sam", 10), ("retest-bot", 30)]
+                {
                     forge.set_level(project, login, level);
                 }
                 Sandbox::GitLab { forge, project }
@@ -135,7 +139,8 @@ impl Stage {
     /// Starts a life of the bot on the same database; the forges' hooks point to it.
     pub async fn start(&mut self, stop_at: StopAt) {
         self.lives += 1;
-        let settings = Settings::parse(&self.configuration(), &secrets()).unwrap_or_else(|e| panic!("configuration:\n{e}"));
+        let settings =
+            Settings::parse(&self.configuration(), &secrets()).unwrap_or_else(|e| panic!("configuration:\n{e}"));
         let life = Life {
             clock: Arc::new(self.clock.clone()),
             me: format!("life-{}", self.lives),
@@ -258,7 +263,12 @@ pattern = "board-*"
             }
             Sandbox::GitLab { forge, project } => {
                 let source_project = fork.then(|| forge.add_fork(*project));
-                forge.open_merge_request(*project, "ann", HEAD, gitlab::NewMergeRequest { source_project, ..Default::default() })
+                forge.open_merge_request(
+                    *project,
+                    "ann",
+                    HEAD,
+                    gitlab::NewMergeRequest { source_project, ..Default::default() },
+                )
             }
         };
     }
@@ -393,7 +403,11 @@ pattern = "board-*"
                 forge.start_workflow(REPO, HEAD, new)
             }
             Sandbox::GitLab { forge, project } => {
-                let job = |name: &&str| gitlab::NewJob { name: (*name).to_owned(), stage: "test".into(), ..Default::default() };
+                let job = |name: &&str| gitlab::NewJob {
+                    name: (*name).to_owned(),
+                    stage: "test".into(),
+                    ..Default::default()
+                };
                 let new = gitlab::NewPipeline {
                     sha: HEAD.into(),
                     mr_iid: Some(self.number),
@@ -420,7 +434,11 @@ pattern = "board-*"
     pub fn native_runs(&self, group: u64, job: &str) -> usize {
         match &self.sandbox {
             Sandbox::GitHub(forge) => {
-                let attempt = forge.jobs(REPO, HEAD).into_iter().filter(|j| j.name == job && j.run_id == group).map(|j| j.attempt);
+                let attempt = forge
+                    .jobs(REPO, HEAD)
+                    .into_iter()
+                    .filter(|j| j.name == job && j.run_id == group)
+                    .map(|j| j.attempt);
                 attempt.max().unwrap_or(0) as usize
             }
             Sandbox::GitLab { forge, .. } => forge.jobs(group).into_iter().filter(|j| j.name == job).count(),
@@ -489,7 +507,9 @@ pattern = "board-*"
     pub fn reports(&self) -> Vec<String> {
         let said: Vec<String> = match &self.sandbox {
             Sandbox::GitHub(forge) => forge.comments(REPO, self.number).into_iter().map(|c| c.body).collect(),
-            Sandbox::GitLab { forge, project } => forge.notes(*project, self.number).into_iter().map(|n| n.body).collect(),
+            Sandbox::GitLab { forge, project } => {
+                forge.notes(*project, self.number).into_iter().map(|n| n.body).collect()
+            }
         };
         said.into_iter().filter(|body| body.contains("<!-- retest-bot:")).collect()
     }
@@ -533,5 +553,7 @@ pattern = "board-*"
 
 fn secrets() -> BTreeMap<String, String> {
     let key = include_str!("../../fixtures/github/app-key.pem");
-    [("SECRET", SECRET), ("TOKEN", TOKEN), ("SIGNING", SIGNING), ("KEY", key)].map(|(k, v)| (k.to_owned(), v.to_owned())).into()
+    [("SECRET", SECRET), ("TOKEN", TOKEN), ("SIGNING", SIGNING), ("KEY", key)]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .into()
 }

@@ -154,7 +154,8 @@ async fn a_report_deleted_by_hand_is_written_anew(side: Side) {
     stage.lab_status("lava-x86", false).await;
     stage.comment("tom", "/retest lava-x86").await;
     let gone = Reply::message(404, "Not Found");
-    let (method, path) = if side == Side::GitHub { (Method::PATCH, "/issues/comments/") } else { (Method::PUT, "/notes/") };
+    let (method, path) =
+        if side == Side::GitHub { (Method::PATCH, "/issues/comments/") } else { (Method::PUT, "/notes/") };
     stage.forge().break_next(Some(method), path, 1, Fault::Answer(gone));
     stage.lab.set("lava-x86", "ok");
     stage.pass_s(60).await;
@@ -180,7 +181,8 @@ async fn a_wrong_signature_touches_nothing(side: Side) {
         .await
         .expect("an answer");
     assert_eq!(wrong.status(), 403);
-    let unsigned = client.post(&url).header("x-github-event", "issue_comment").body(body).send().await.expect("an answer");
+    let unsigned =
+        client.post(&url).header("x-github-event", "issue_comment").body(body).send().await.expect("an answer");
     assert_eq!(unsigned.status(), 401);
     assert!(stage.world().store.waiting_deliveries(10).await.expect("the store").is_empty());
     stage.end().await;
