@@ -98,6 +98,7 @@ impl App {
         rules.report_delay = life.report_delay.unwrap_or(REPORT_DELAY);
         let parts = Parts { store, runners, grammar, rules, stop_at: life.stop_at };
         let world = Arc::new(World::new(parts, forges, Arc::clone(&life.clock), life.me.clone()));
+        world.recall_throttles().await?;
         let server = &settings.server;
         let http = Http::new(Arc::clone(&world), server.body_bytes_max, server.request_timeout);
         let bounds = Bounds {
@@ -202,7 +203,12 @@ pub fn rules(settings: &Settings) -> Rules {
             ok_to_test: role(rights.ok_to_test),
             help: role(rights.help),
         },
-        limits: Limits { jobs_max: settings.limits.jobs_per_command_max },
+        limits: Limits {
+            jobs_max: settings.limits.jobs_per_command_max,
+            change_hour_max: settings.limits.retries_per_change_per_hour,
+            asker_hour_max: settings.limits.retries_per_actor_per_hour,
+        },
+        attempts_max: settings.limits.retries_per_job_and_head.saturating_add(1),
         posts: Posts {
             aggregate: settings.status.aggregate_context.clone(),
             target_url: settings.status.target_url.as_ref().map(ToString::to_string),

@@ -212,6 +212,13 @@ fn signature(word: &[u8]) -> u32 {
     word.iter().filter(|b| b.is_ascii_alphabetic()).fold(0, |bits, b| bits | 1 << (b.to_ascii_lowercase() - b'a'))
 }
 
+impl Grammar {
+    /// Whether a text may hold a command or a mistake of ours: false means that [`crate::parse`] finds nothing in it.
+    pub fn may_hold_command(&self, text: &str) -> bool {
+        !scan(text, self).candidates.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,12 +268,5 @@ mod tests {
         ] {
             assert_eq!(scan(text, &grammar()), Scan::default(), "{text}");
         }
-    }
-}
-
-impl Grammar {
-    /// Whether a text may hold a command or a mistake of ours: false means that [`crate::parse`] finds nothing in it.
-    pub fn may_hold_command(&self, text: &str) -> bool {
-        !scan(text, self).candidates.is_empty()
     }
 }

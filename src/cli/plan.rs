@@ -10,8 +10,13 @@ use retest_commands::{Command, Grammar, GrammarSettings, Parsed, Selector};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
+<<<<<<< HEAD
     Ask, JobView, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot, Standalone, Verb,
     Wish, authorise, code, job_list, plan,
+=======
+    Ask, JobView, LastHour, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot,
+    Standalone, Verb, Wish, authorise, code, job_list, plan,
+>>>>>>> main
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
@@ -122,24 +127,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut json = serde_json::Deserializer::from_str(&text);
     let input: Input = serde_path_to_error::deserialize(&mut json)
         .with_context(|| format!("the snapshot `{}` is not in the documented form", args.snapshot.display()))?;
-    let (grammar, rights, jobs_max) = match &args.config {
+    let (grammar, rights, limits) = match &args.config {
         Some(path) => {
             let settings = super::load(path)?;
             let rules = crate::app::rules(&settings);
-            (crate::app::grammar(&settings)?, rules.rights, rules.limits.jobs_max)
+            (crate::app::grammar(&settings)?, rules.rights, rules.limits)
         }
         None => {
             let grammar = Grammar::new(GrammarSettings::default()).map_err(|error| anyhow::anyhow!("{error}"))?;
-            (grammar, Rights::default(), usize::MAX)
+            (grammar, Rights::default(), Limits::NONE)
         }
     };
     let parsed = retest_commands::parse(&args.comment, &grammar);
-    let output = decide(&input, &parsed, &rights, jobs_max)?;
+    let output = decide(&input, &parsed, &rights, limits)?;
     if args.json { super::print_line(&super::pretty(&output)) } else { super::print_line(output.reply.trim_end()) }
 }
 
-fn decide(input: &Input, parsed: &Parsed, rights: &Rights, jobs_max: usize) -> anyhow::Result<Output> {
-    let snapshot = snapshot(input, jobs_max);
+fn decide(input: &Input, parsed: &Parsed, rights: &Rights, limits: Limits) -> anyhow::Result<Output> {
+    let snapshot = snapshot(input, limits);
     let actor = Actor { id: 2, login: input.actor.login.clone(), is_bot: false };
     // In a snapshot people are known by login: the author is the one with the same.
     let actor = if input.actor.login == input.change.author { Actor { id: 1, ..actor } } else { actor };
@@ -212,7 +217,7 @@ fn reply(output: &Output) -> String {
 }
 
 /// The snapshot in the planner's words. Every job with a runner can be started by it, unless its state forbids.
-fn snapshot(input: &Input, jobs_max: usize) -> Snapshot {
+fn snapshot(input: &Input, limits: Limits) -> Snapshot {
     let forge = input.forge.as_str().into();
     let author = Actor { id: 1, login: input.change.author.clone(), is_bot: false };
     let change = Change {
@@ -245,7 +250,7 @@ fn snapshot(input: &Input, jobs_max: usize) -> Snapshot {
             runners.entry(RunnerName::new(name)).or_insert_with(|| facts(raw));
         }
     }
-    Snapshot { change, jobs: jobs_view, runners, limits: Limits { jobs_max }, now: Timestamp::default() }
+    Snapshot { change, jobs: jobs_view, runners, limits, last_hour: LastHour::default(), now: Timestamp::default() }
 }
 
 fn facts(raw: &InputJob) -> RunnerFacts {

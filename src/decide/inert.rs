@@ -46,7 +46,7 @@ pub fn code(text: &str) -> String {
 pub fn plain_words(text: &str) -> String {
     let text = plain(text);
     let inert = |part: &str| part.replace(['<', '>', '@', '#', '!', '[', ']', '*', '_', '|', '~', '\\', '&', '$'], "");
-    let even = text.matches('`').count() % 2 == 0;
+    let even = text.matches('`').count().is_multiple_of(2);
     if !even {
         return inert(&text.replace('`', ""));
     }

@@ -16,7 +16,8 @@ pub use answer::{Answer, AnswerLine};
 pub use authorise::{Ask, Authorised, Rights, authorise};
 pub use inert::{code, link, plain, plain_words};
 pub use plan::{
-    JobView, LeaveItem, Limits, OpenRetry, Plan, RunnerFacts, Snapshot, StartItem, Verb, Wish, job_list, plan, states,
+    JobView, LastHour, LeaveItem, Limits, OpenRetry, Plan, RunnerFacts, Snapshot, StartItem, Verb, Wish, job_list,
+    plan, states,
 };
 pub use reason::{Reason, Refusal, RefusalKind};
 pub use report::{MARKER, Posts, ReportView, aggregate, check_run, is_own_text, job_statuses, render};

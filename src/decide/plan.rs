@@ -59,11 +59,29 @@ pub struct RunnerFacts {
     pub runs_dependents: bool,
 }
 
-/// Limits of one command.
+/// What a command may start at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Jobs that one command may start.
     pub jobs_max: usize,
+    /// Retries of one change within an hour.
+    pub change_hour_max: u32,
+    /// Retries of one asker within an hour.
+    pub asker_hour_max: u32,
+}
+
+impl Limits {
+    /// No limit at all, for offline plans.
+    pub const NONE: Self = Self { jobs_max: usize::MAX, change_hour_max: u32::MAX, asker_hour_max: u32::MAX };
+}
+
+/// Retries of the last hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LastHour {
+    /// Of this change.
+    pub change: u32,
+    /// Of this asker.
+    pub asker: u32,
 }
 
 /// All that is known when a command is decided.
@@ -77,6 +95,8 @@ pub struct Snapshot {
     pub runners: BTreeMap<RunnerName, RunnerFacts>,
     /// Limits.
     pub limits: Limits,
+    /// What the last hour has used of them.
+    pub last_hour: LastHour,
     /// Now.
     pub now: Timestamp,
 }
@@ -141,21 +161,38 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
     words_without_jobs(&picked, wish, snapshot, &mut plan);
     for (&at, &named) in &picked.jobs {
         let Some(view) = snapshot.jobs.get(at) else { continue };
-        match judge(view, named, snapshot, wish, proof) {
-            Ok(why) if plan.start.len() < snapshot.limits.jobs_max => plan.start.push(StartItem { at, why }),
-            Ok(_) => {
-                let text = format!(
-                    "one command starts at most {} jobs; give another command for this one",
-                    snapshot.limits.jobs_max
-                );
-                plan.leave.push(LeaveItem { name: view.job.newest.name.to_string(), reason: Reason::TooMany, text });
-            }
-            Err((reason, text)) => {
-                plan.leave.push(LeaveItem { name: view.job.newest.name.to_string(), reason, text });
-            }
+        let name = || view.job.newest.name.to_string();
+        let verdict =
+            judge(view, named, snapshot, wish, proof).and_then(|why| match used_up(snapshot, plan.start.len()) {
+                None => Ok(why),
+                Some(left) => Err(left),
+            });
+        match verdict {
+            Ok(why) => plan.start.push(StartItem { at, why }),
+            Err((reason, text)) => plan.leave.push(LeaveItem { name: name(), reason, text }),
         }
     }
     plan
+}
+
+/// Which limit one more retry would pass, after `planned` of this plan.
+fn used_up(snapshot: &Snapshot, planned: usize) -> Option<Left> {
+    let (limits, used) = (snapshot.limits, snapshot.last_hour);
+    if planned >= limits.jobs_max {
+        let text = format!("one command starts at most {} jobs; give another command for this one", limits.jobs_max);
+        return Some((Reason::TooMany, text));
+    }
+    let planned = u32::try_from(planned).unwrap_or(u32::MAX);
+    let (max, whose) = if used.change.saturating_add(planned) >= limits.change_hour_max {
+        (limits.change_hour_max, "this change")
+    } else if used.asker.saturating_add(planned) >= limits.asker_hour_max {
+        (limits.asker_hour_max, "you")
+    } else {
+        return None;
+    };
+    let text =
+        format!("{whose} had {max} retries within the last hour, the most that the operator allows; ask again later");
+    Some((Reason::Limited, text))
 }
 
 fn words_without_jobs(picked: &Picked, wish: &Wish<'_>, snapshot: &Snapshot, plan: &mut Plan) {
@@ -193,7 +230,7 @@ fn judge(
     if let Some(open) = &view.open {
         let text = format!(
             "a retry of it is under way ({}); joined",
-            super::inert::link(open.state.word(), open.url.as_deref())
+            super::inert::link(open.state.for_people(), open.url.as_deref())
         );
         return Err((Reason::Joined, text));
     }
@@ -315,6 +352,7 @@ pub fn job_list(snapshot: &Snapshot, proof: &Authorised) -> Vec<LeaveItem> {
     for view in snapshot.jobs.iter().take(LEFT_NAMED_MAX) {
         let seen = &view.job.newest;
         let can = match judge(view, true, snapshot, &wish, proof) {
+            _ if view.open.is_some() => "a retry of it is under way".to_owned(),
             Ok(_) => "can be restarted".to_owned(),
             Err((_, text)) => text,
         };
@@ -393,7 +431,14 @@ pub(super) mod tests {
             runs_dependents: true,
         };
         let runners = BTreeMap::from([(RunnerName::from("ci"), facts)]);
-        Snapshot { change: change(), jobs, runners, limits: Limits { jobs_max: 100 }, now: Timestamp::default() }
+        Snapshot {
+            change: change(),
+            jobs,
+            runners,
+            limits: Limits { jobs_max: 100, ..Limits::NONE },
+            last_hour: LastHour::default(),
+            now: Timestamp::default(),
+        }
     }
 
     fn proof() -> Authorised {
@@ -493,6 +538,20 @@ pub(super) mod tests {
             assert_eq!((plan.start.len(), plan.leave[0].reason), (0, reason));
             assert!(plan.leave[0].text.contains(words), "{}", plan.leave[0].text);
         }
+    }
+
+    #[test]
+    fn hourly_limits_stop_at_the_limit_and_say_whose_it_is() {
+        let mut snapshot = snapshot(vec![view("a", JobState::Failed), view("b", JobState::Failed)]);
+        snapshot.limits.change_hour_max = 10;
+        snapshot.last_hour.change = 9;
+        let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
+        assert_eq!((plan.start.len(), plan.leave[0].reason), (1, Reason::Limited), "{plan:?}");
+        assert!(plan.leave[0].text.contains("this change had 10 retries"), "{}", plan.leave[0].text);
+        snapshot.last_hour = LastHour { change: 0, asker: 5 };
+        snapshot.limits.asker_hour_max = 5;
+        let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
+        assert!(plan.start.is_empty() && plan.leave[0].text.contains("you had 5 retries"), "{plan:?}");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum Reason {
     Unmanaged,
     /// It was retried too often on this head.
     AttemptsUsed,
+    /// The change or the asker had too many retries within an hour.
+    Limited,
     /// It runs in the fork, out of reach.
     ForkOutOfReach,
     /// The fork's head is not approved.
@@ -58,7 +60,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order of the documentation.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Started,
         Self::WouldStart,
         Self::Joined,
@@ -74,6 +76,7 @@ impl Reason {
         Self::Ambiguous,
         Self::Unmanaged,
         Self::AttemptsUsed,
+        Self::Limited,
         Self::ForkOutOfReach,
         Self::NotApproved,
         Self::NotReported,
@@ -103,6 +106,7 @@ impl Reason {
             Self::Ambiguous => "ambiguous",
             Self::Unmanaged => "unmanaged",
             Self::AttemptsUsed => "attempts_used",
+            Self::Limited => "limited",
             Self::ForkOutOfReach => "fork_out_of_reach",
             Self::NotApproved => "not_approved",
             Self::NotReported => "not_reported",

@@ -155,7 +155,7 @@ fn answer_text(answer: &Answer, sha: &CommitSha) -> String {
             None => out.push_str(&format!("- {}\n", line.text)),
         }
     }
-    out.push_str(&format!("<sub>delivery {}</sub>\n", code(&answer.delivery)));
+    out.push_str(&format!("\n<sub>delivery {}</sub>\n", code(&answer.delivery)));
     out
 }
 
@@ -249,4 +249,124 @@ pub fn check_run(retries: &[Retry], posts: &Posts, sha: &CommitSha) -> Option<Ch
         buttons,
         details_url: posts.target_url.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::decide::AnswerLine;
+    use crate::decide::plan::tests::{actor, change};
+    use crate::domain::{DispatchKey, RetryId, RunHandle, RunOrder, Timestamp};
+
+    fn retry(job: &str, state: RetryState, number: u32) -> Retry {
+        Retry {
+            id: RetryId(1),
+            key: DispatchKey::new("retest-1"),
+            change: change().key,
+            sha: change().head,
+            job: job.into(),
+            scope: String::new(),
+            runner: "lab".into(),
+            state,
+            asker: actor(1, "ann"),
+            why: "failed on this head".into(),
+            source_run: None,
+            source_order: RunOrder::default(),
+            group: None,
+            handle: Some(RunHandle {
+                id: "1".into(),
+                order: RunOrder(1, 0),
+                url: Some("https://lab.example/1".into()),
+            }),
+            cause: None,
+            overrides: BTreeMap::new(),
+            number,
+            comment: None,
+            also: vec!["package".into()],
+            created_at: Timestamp::default(),
+            due_at: Timestamp::default(),
+            tries: 0,
+            dispatched_at: None,
+            ended_at: None,
+            deadline_at: Timestamp::default(),
+        }
+    }
+
+    fn posts() -> Posts {
+        Posts { aggregate: "retest".into(), target_url: None }
+    }
+
+    #[test]
+    fn the_report_reads_as_written_here() {
+        let retries = [retry("lava-x86", RetryState::Finished(Conclusion::Passed), 2)];
+        let line = AnswerLine { job: Some("lint".into()), reason: "passed".into(), text: "already passed".into() };
+        let answer = Answer {
+            asker: "ann".into(),
+            command: "/retest lint".into(),
+            lines: vec![line],
+            head: "aaaaaaa".into(),
+            delivery: "d-1".into(),
+            internal: false,
+        };
+        let text = render(&ReportView { sha: &change().head, retries: &retries, answers: &[answer] });
+        let wanted = "<!-- retest-bot:report -->\n### Retests of `aaaaaaa`\n\n\
+            - ✅ **`lava-x86`**: passed on run 3 · [run](https://lab.example/1) · runs along: `package`  \n  \
+            <sub>failed on this head; asked by `ann`</sub>\n\n---\n\n\
+            **`ann`** asked for `/retest lint`:\n- `lint`: already passed\n\n<sub>delivery `d-1`</sub>\n\n\
+            <sub>`/retest ?` lists the jobs of this head, `/help` the commands.</sub>\n";
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn the_aggregate_is_pending_while_one_is_open_and_green_only_when_all_passed() {
+        let passed = || retry("a", RetryState::Finished(Conclusion::Passed), 1);
+        let table = [
+            (vec![], None, "nothing was retried"),
+            (vec![passed(), retry("b", RetryState::Running, 1)], Some(StatusState::Pending), "one is open"),
+            (
+                vec![passed(), retry("b", RetryState::Finished(Conclusion::Passed), 1)],
+                Some(StatusState::Success),
+                "all passed",
+            ),
+            (
+                vec![passed(), retry("b", RetryState::Finished(Conclusion::Lost), 1)],
+                Some(StatusState::Failure),
+                "one is lost",
+            ),
+            (
+                vec![retry("a", RetryState::Finished(Conclusion::Failed), 1), passed()],
+                Some(StatusState::Success),
+                "the newest counts",
+            ),
+        ];
+        for (retries, state, why) in table {
+            assert_eq!(aggregate(&retries, &posts()).map(|s| s.state), state, "{why}");
+        }
+    }
+
+    #[test]
+    fn every_end_closes_the_status_of_its_job() {
+        let ends = [
+            RetryState::Finished(Conclusion::Failed),
+            RetryState::Rejected("no".into()),
+            RetryState::Superseded,
+            RetryState::Cancelled,
+            RetryState::Expired,
+        ];
+        for end in ends {
+            let statuses = job_statuses(&[retry("a", end.clone(), 1)], |_| true).pop().map(|s| s.state);
+            assert!(matches!(statuses, Some(StatusState::Failure | StatusState::Error)), "{end:?}: {statuses:?}");
+        }
+    }
+
+    #[test]
+    fn the_check_run_offers_its_button_only_when_something_can_be_retested() {
+        let check = |state| check_run(&[retry("a|b", state, 1)], &posts(), &change().head).expect("a check run");
+        assert_eq!(check(RetryState::Finished(Conclusion::Failed)).buttons.len(), 1);
+        assert!(check(RetryState::Finished(Conclusion::Passed)).buttons.is_empty());
+        assert!(check(RetryState::Running).buttons.is_empty());
+        assert!(check(RetryState::Running).summary.contains("`a\\|b`"), "a bar does not break the table");
+    }
 }

@@ -62,7 +62,7 @@ pub(super) fn pick(selection: &Selection, jobs: &[JobView]) -> Picked {
         return picked;
     }
     if selection.words.is_empty() {
-        picked.jobs.extend(matching(jobs, |j| is_meant(j)).map(|at| (at, false)));
+        picked.jobs.extend(matching(jobs, is_meant).map(|at| (at, false)));
     }
     for word in &selection.words {
         pick_word(word, jobs, &mut picked);

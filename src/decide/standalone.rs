@@ -37,6 +37,9 @@ impl Standalone {
             let missing: Vec<JobName> = needs.iter().filter(|n| !passed(n)).cloned().collect();
             return if missing.is_empty() { Self::Yes } else { Self::Needs(missing) };
         }
+        if job.newest.manual {
+            return Self::Yes; // its runner offers it, so what it needs is there
+        }
         match job.newest.state {
             JobState::Failed
             | JobState::Infrastructure

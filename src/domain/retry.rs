@@ -120,6 +120,22 @@ impl RetryState {
         }
     }
 
+    /// The word for texts.
+    pub const fn for_people(&self) -> &'static str {
+        match self {
+            Self::Requested | Self::Dispatching => "about to start",
+            Self::Waiting(_) => "queued",
+            Self::Dispatched => "started",
+            Self::Uncertain => "being looked for",
+            Self::Running
+            | Self::Finished(_)
+            | Self::Rejected(_)
+            | Self::Superseded
+            | Self::Cancelled
+            | Self::Expired => self.word(),
+        }
+    }
+
     /// Whether something is still to come.
     pub const fn is_open(&self) -> bool {
         match self {

@@ -13,8 +13,8 @@ use super::points::Point;
 use super::snapshot::AskError;
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
-    Answer, AnswerLine, Ask, Authorised, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
-    authorise, code, is_own_text, job_list, needed,
+    Answer, AnswerLine, Ask, Authorised, LastHour, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb,
+    Wish, authorise, code, is_own_text, job_list, needed,
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommentAction, CommentEvent, CommentRef, CommitSha, DispatchKey, ForgeEvent, PressEvent,
@@ -74,6 +74,7 @@ impl World {
     async fn put_off(&self, delivery: &StoredDelivery, error: &CallError) -> Result<bool, FlowError> {
         tracing::warn!(delivery = %delivery.id, %error, tries = delivery.tries, "a command waits: its forge could not be asked");
         self.count_failure(delivery.forge.as_str(), error);
+        self.remember_throttles().await?;
         if error.is_passing() {
             let until = self.now().plus(error.wait(delivery.tries + 1));
             self.store.put_off_delivery(delivery.row, until, &error.to_string()).await?;
@@ -255,7 +256,7 @@ impl World {
                     may(Ask::Cancel { own }).map(|_| cancel_lines(&meant, &mut outcome.cancel))
                 }
                 Command::Jobs(_) => self.list(asked, may(Ask::Help), &retries).await?,
-                Command::Help(_) => may(Ask::Help).map(|_| help_lines()),
+                Command::Help(help) => may(Ask::Help).map(|_| help_lines(help.topic.as_deref())),
                 Command::OkToTest(wish) => {
                     may(Ask::OkToTest).and_then(|_| approve(asked, wish.sha.as_deref(), &mut outcome))
                 }
@@ -297,7 +298,9 @@ impl World {
         let needed = needed(&wish.selection);
         let place = (&asked.repo, &asked.change);
         let listed = self.complete_record(asked.forge, place, &needed).await?;
+        let last_hour = self.last_hour(asked, &outcome.start).await?;
         let mut snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
+        snapshot.last_hour = last_hour;
         let wish_now = Wish {
             verb,
             selection: &wish.selection,
@@ -310,6 +313,7 @@ impl World {
             // Nothing to start: before that is said, make sure that no webhook was lost.
             self.list_record(asked.forge, &asked.repo, &asked.change).await?;
             snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
+            snapshot.last_hour = last_hour;
             plan = crate::decide::plan(&snapshot, &wish_now, &proof);
         }
         let mut lines: Vec<AnswerLine> = Vec::new();
@@ -331,6 +335,16 @@ impl World {
         lines.extend(plan.leave.iter().map(leave_line));
         outcome.informed |= wish.flags.dry_run;
         Ok(Ok(lines))
+    }
+
+    /// How many retries the change and the asker had within the last hour, those of this very comment among them.
+    async fn last_hour(&self, asked: &Asked<'_>, planned: &[Retry]) -> Result<LastHour, AskError> {
+        let since = self.now().minus(std::time::Duration::from_secs(3_600));
+        let mut used = self.store.retries_since(&asked.change.key, asked.actor.id, since).await?;
+        let planned = u32::try_from(planned.len()).unwrap_or(u32::MAX);
+        used.change = used.change.saturating_add(planned);
+        used.asker = used.asker.saturating_add(planned);
+        Ok(used)
     }
 
     fn retry_of(
@@ -485,7 +499,7 @@ fn as_retest(test: &retest_commands::Test) -> Retest {
     Retest {
         selection: test.selection.clone(),
         overrides: test.overrides.clone(),
-        flags: test.flags.clone(),
+        flags: test.flags,
         sha: test.sha.clone(),
         times: test.times,
         issue: test.issue,
@@ -576,9 +590,15 @@ fn cancel_lines(meant: &[&Retry], cancel: &mut Vec<RetryId>) -> Vec<AnswerLine> 
     meant.iter().map(|r| line(r.job.as_str(), Reason::Cancelled, "cancelled".to_owned())).collect()
 }
 
-fn help_lines() -> Vec<AnswerLine> {
+/// Commands that the grammar knows and this version does not do: they are refused by name and left out of the help.
+const NOT_YET: [&str; 4] = ["flake", "autoretry", "override", "why"];
+
+/// The commands, or the one that was asked about.
+fn help_lines(topic: Option<&str>) -> Vec<AnswerLine> {
+    let meant = |name: &str| !NOT_YET.contains(&name) && topic.is_none_or(|topic| topic == name);
     retest_commands::COMMANDS
         .iter()
+        .filter(|doc| meant(doc.name))
         .map(|doc| whole(Reason::Listed, format!("{}: {}", code(doc.usage), doc.summary)))
         .collect()
 }

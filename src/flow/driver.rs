@@ -117,12 +117,13 @@ async fn keep_house(world: &Arc<World>, stop: CancellationToken) {
     let mut forget = tokio::time::interval(FORGET_EVERY);
     let mut catch_up = tokio::time::interval(world.rules.catch_up_every);
     let mut count = tokio::time::interval(Duration::from_secs(15));
+    world.learn_selves().await;
     loop {
         let result = tokio::select! {
             () = stop.cancelled() => return,
             _ = forget.tick() => forget_old(world).await,
             _ = catch_up.tick() => world.catch_up_pass().await.map(|_| ()),
-            _ = count.tick() => world.store.count_open().await.map(|c| world.metrics.set_open(&c)).map_err(Into::into),
+            _ = count.tick() => look_around(world).await,
         };
         if let Err(error) = result {
             tracing::error!(%error, "housekeeping failed; it is tried again");
@@ -130,8 +131,25 @@ async fn keep_house(world: &Arc<World>, stop: CancellationToken) {
     }
 }
 
+/// Counts what is open, and remembers which forge wants to be left alone, so that a restart does not forget it.
+async fn look_around(world: &World) -> Result<(), FlowError> {
+    world.metrics.set_open(&world.store.count_open().await?);
+    world.remember_throttles().await
+}
+
 async fn forget_old(world: &World) -> Result<(), FlowError> {
-    let gone = world.store.forget_before(world.now().minus(world.rules.retention)).await?;
+    let before = world.now().minus(world.rules.retention);
+    for entry in &world.runners {
+        let runner = Arc::clone(&entry.runner);
+        match tokio::task::spawn_blocking(move || runner.sweep(before)).await {
+            Ok(Err(error)) => {
+                tracing::warn!(runner = %entry.runner.name(), %error, "old runs could not be cleared away")
+            }
+            Ok(Ok(0)) | Err(_) => {}
+            Ok(Ok(runs)) => tracing::info!(runner = %entry.runner.name(), runs, "cleared away old runs"),
+        }
+    }
+    let gone = world.store.forget_before(before).await?;
     if gone > 0 {
         tracing::info!(rows = gone, "forgot what is older than the retention");
     }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::world::{FlowError, World};
-use crate::decide::{JobView, Limits, Needed, OpenRetry, RunnerFacts, Snapshot, Standalone, states};
+use crate::decide::{JobView, LastHour, Needed, OpenRetry, RunnerFacts, Snapshot, Standalone, states};
 use crate::domain::{
     Change, CommitSha, Job, JobName, JobObservation, JobState, Origin, Repo, Retry, RunOrder, RunRef, RunnerName,
 };
@@ -88,12 +88,17 @@ impl World {
             self.mark_required(forge, repo, change, &mut jobs).await?;
         }
         let views = self.views(repo, &change.head, jobs, retries).await?;
-        let runners = self.runners.iter().map(|entry| (entry.runner.name().clone(), facts(entry))).collect();
+        let runners = self
+            .runners
+            .iter()
+            .map(|entry| (entry.runner.name().clone(), facts(entry, self.rules.attempts_max)))
+            .collect();
         Ok(Snapshot {
             change: change.clone(),
             jobs: views,
             runners,
-            limits: Limits { jobs_max: self.rules.limits.jobs_max },
+            limits: self.rules.limits,
+            last_hour: LastHour::default(),
             now: self.now(),
         })
     }
@@ -232,13 +237,13 @@ fn missing(name: JobName, runner: Option<RunnerName>) -> Job {
     Job { newest, runner, required: false, runs: 0 }
 }
 
-fn facts(entry: &super::world::RunnerEntry) -> RunnerFacts {
+fn facts(entry: &super::world::RunnerEntry, attempts_max: u32) -> RunnerFacts {
     let abilities = entry.runner.abilities();
     RunnerFacts {
         age_max: abilities.age_max,
         starts_fresh: abilities.starts_fresh,
         out_of_reach_for_forks: abilities.out_of_reach_for_forks,
-        attempts_max: entry.attempts_max,
+        attempts_max: entry.attempts_max.min(attempts_max),
         runs_dependents: abilities.runs_dependents,
     }
 }

@@ -52,8 +52,10 @@ pub enum EditedComments {
 pub struct Rules {
     /// Least roles.
     pub rights: Rights,
-    /// Limits of one command.
+    /// What a command may start at most.
     pub limits: Limits,
+    /// Runs of one job on one head, whatever its runner allows, the first included.
+    pub attempts_max: u32,
     /// How statuses are called and linked.
     pub posts: Posts,
     /// Whether reports are written.
@@ -275,6 +277,45 @@ impl World {
         roles.retain(|_, (_, asked)| now.since(*asked) < self.rules.role_cache);
         roles.insert(key, (role, now));
         Ok(role)
+    }
+
+    /// Learns who we are on each forge; a forge that does not answer is asked again by the calls that need it.
+    pub(super) async fn learn_selves(&self) {
+        for forge in self.forges.values() {
+            if let Err(error) = forge.learn_self().await {
+                tracing::warn!(forge = %forge.name(), %error, "could not learn who we are there");
+            }
+        }
+    }
+
+    /// Leaves alone what an earlier life was told to leave alone.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn recall_throttles(&self) -> Result<(), FlowError> {
+        for forge in self.forges.values() {
+            let until = self.store.meta(&format!("throttled_until:{}", forge.name())).await?;
+            if let Some(until) = until.and_then(|ms| ms.parse().ok()).map(Timestamp::from_ms)
+                && until > self.now()
+            {
+                tracing::info!(forge = %forge.name(), ms = until.since(self.now()).as_millis(), "still throttled");
+                forge.throttle_until(until);
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers which forge wants to be left alone.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn remember_throttles(&self) -> Result<(), FlowError> {
+        for forge in self.forges.values() {
+            if let Some(until) = forge.throttled_until().filter(|until| *until > self.now()) {
+                self.store.set_meta(&format!("throttled_until:{}", forge.name()), &until.ms().to_string()).await?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn reach(&self, point: Point) -> Result<(), Stopped> {

@@ -166,6 +166,23 @@ pub trait Forge: Send + Sync {
         true
     }
 
+    /// Learns who we are there, so that our own comments and statuses are told from others'. Called once at the start;
+    /// doing without it costs nothing but certainty.
+    ///
+    /// # Errors
+    /// As every call.
+    async fn learn_self(&self) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    /// Until when this forge wants to be left alone, when it does. Kept over a restart by the caller.
+    fn throttled_until(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// Leaves this forge alone until then: what an earlier life was told.
+    fn throttle_until(&self, _until: Timestamp) {}
+
     /// Whether this actor or App is this bot itself.
     fn is_me(&self, actor: &Actor, via_app: Option<u64>) -> bool;
 

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 
 use super::CallError;
 use crate::domain::{
-    ChangeKey, CommitSha, DispatchKey, JobName, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName, WaitOn,
+    ChangeKey, CommitSha, DispatchKey, JobName, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName,
+    Timestamp, WaitOn,
 };
 
 /// Which runner module.
@@ -203,6 +204,14 @@ pub trait Runner: Send + Sync {
     /// Fields of a job that a person may change.
     fn allowed_overrides(&self, _job: &JobName) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Clears away what is left of runs that ended before a time. Blocks; called from a thread of its own.
+    ///
+    /// # Errors
+    /// What could not be cleared away, for the log.
+    fn sweep(&self, _before: Timestamp) -> Result<usize, String> {
+        Ok(0)
     }
 
     /// A result that the outside system pushed to us for a run of ours: its handle id and what it says.

@@ -1,6 +1,7 @@
 //! Retries: one row per wish, its key unique for ever, at most one open per job and head.
 
 use super::{Result, Store, Tx, db, from_json, to_json};
+use crate::decide::LastHour;
 use crate::domain::{ChangeKey, CommitSha, DispatchKey, RepoKey, Retry, RetryId, Timestamp};
 
 type Row = (i64, String, Option<String>);
@@ -90,6 +91,25 @@ impl Store {
         rows.iter().map(retry_from).collect()
     }
 
+    /// How many retries a change, and one asker on its forge, had since a time.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn retries_since(&self, change: &ChangeKey, asker: u64, since: Timestamp) -> Result<LastHour> {
+        let (of_change, of_asker): (u32, u32) = sqlx::query_as(
+            "SELECT coalesce(sum(CASE WHEN repo = $2 AND number = $3 THEN 1 ELSE 0 END), 0), \
+             coalesce(sum(CASE WHEN asker = $4 THEN 1 ELSE 0 END), 0) FROM retries WHERE made_at >= $5 AND forge = $1",
+        )
+        .bind(change.repo.forge.as_str())
+        .bind(db(change.repo.id))
+        .bind(db(change.number))
+        .bind(db(asker))
+        .bind(since.ms())
+        .fetch_one(&self.read)
+        .await?;
+        Ok(LastHour { change: of_change, asker: of_asker })
+    }
+
     /// A retry by its key.
     ///
     /// # Errors
@@ -150,7 +170,7 @@ impl Tx {
     pub async fn new_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<Option<RetryId>> {
         let row: Option<(i64,)> = sqlx::query_as(
             "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, due_at, \
-             made_at, data) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14) \
+             made_at, data, asker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15) \
              ON CONFLICT DO NOTHING RETURNING id",
         )
         .bind(retry.key.as_str())
@@ -167,6 +187,7 @@ impl Tx {
         .bind(retry.due_at.ms())
         .bind(retry.created_at.ms())
         .bind(to_json("retry", retry)?)
+        .bind(db(retry.asker.id))
         .fetch_optional(&mut *self.0)
         .await?;
         Ok(row.map(|(id,)| RetryId(id)))

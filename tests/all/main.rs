@@ -1,8 +1,11 @@
 //! All integration tests of the program, in one binary.
 
+mod deploy;
 mod exec;
 mod github;
 mod gitlab;
 mod http_runner;
+mod kill;
 mod prism;
+mod receiver;
 mod story;

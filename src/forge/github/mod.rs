@@ -188,6 +188,18 @@ impl Forge for GitHub {
         &self.hooks.forge
     }
 
+    async fn learn_self(&self) -> Result<(), CallError> {
+        self.learn_own_login().await.map(|_| ())
+    }
+
+    fn throttled_until(&self) -> Option<Timestamp> {
+        self.api.throttled_until(None)
+    }
+
+    fn throttle_until(&self, until: Timestamp) {
+        self.api.throttle_until(None, until);
+    }
+
     fn kind(&self) -> ForgeKind {
         ForgeKind::GitHub
     }

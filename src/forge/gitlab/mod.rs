@@ -136,6 +136,18 @@ impl Forge for GitLabForge {
         &self.config.name
     }
 
+    async fn learn_self(&self) -> Result<(), CallError> {
+        self.learn_me().await.map(|_| ())
+    }
+
+    fn throttled_until(&self) -> Option<Timestamp> {
+        self.client.throttled_until()
+    }
+
+    fn throttle_until(&self, until: Timestamp) {
+        self.client.throttle_until(until);
+    }
+
     fn tells_statuses(&self) -> bool {
         false
     }

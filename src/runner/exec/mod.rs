@@ -166,6 +166,10 @@ impl Runner for ExecRunner {
         self.blocking(move |inner| inner.log_tail(&handle, bytes_max)).await?
     }
 
+    fn sweep(&self, before: Timestamp) -> Result<usize, String> {
+        Self::sweep(self, before).map_err(|error| error.to_string())
+    }
+
     fn allowed_overrides(&self, job: &JobName) -> Vec<String> {
         self.inner.config.job(job).map(|job| job.overrides.clone()).unwrap_or_default()
     }

@@ -110,6 +110,7 @@ CREATE TABLE retries (
     grp    TEXT,
     due_at BIGINT  NOT NULL,
     made_at BIGINT NOT NULL,
+    asker  BIGINT  NOT NULL,
     data   TEXT    NOT NULL
 );
 CREATE UNIQUE INDEX retries_one_open ON retries (forge, repo, sha, job, scope) WHERE open = 1;

@@ -78,6 +78,9 @@ fn plain(status: u16, body: &str) -> Reply {
     Reply { status, headers: Vec::new(), body: body.to_owned() }
 }
 
+/// Makes a fault anew for each use.
+type MakeFault = fn() -> Fault;
+
 #[tokio::test]
 async fn requests_go_below_the_path_prefix_with_the_token() {
     let bench = bench().await;
@@ -140,7 +143,11 @@ async fn what_an_earlier_process_was_told_holds() {
 #[tokio::test]
 async fn a_write_whose_answer_is_lost_is_unknown_and_sent_once_and_a_read_is_unreachable() {
     let server_error = || Fault::AnswerAfterEffect(Reply::message(502, "Bad Gateway"));
+<<<<<<< HEAD:tests/all/gitlab/client.rs
     let faults: [(&str, Break); 5] = [
+=======
+    let faults: [(&str, MakeFault); 5] = [
+>>>>>>> main:tests/all/gitlab_client.rs
         ("reset after the effect", || Fault::ResetAfterEffect),
         ("reset before", || Fault::ResetBefore),
         ("half an answer", || Fault::Truncate),

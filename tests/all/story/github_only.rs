@@ -16,7 +16,7 @@ async fn an_app_shows_a_check_run_whose_button_retests_under_the_pressers_rights
     stage.comment("tom", "/retest lava-x86").await;
     let check =
         || stage.github().check_runs(REPO, HEAD).into_iter().find(|c| c.name == "retest").expect("our check run");
-    assert_eq!(check().status, "in_progress");
+    assert_ne!(check().status, "completed");
     assert!(check().actions.is_empty(), "no button while it runs");
     stage.lab.set("lava-x86", "bad");
     stage.pass_s(60).await;
