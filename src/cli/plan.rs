@@ -10,13 +10,8 @@ use retest_commands::{Command, Grammar, GrammarSettings, Parsed, Selector};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-<<<<<<< HEAD
-    Ask, JobView, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot, Standalone, Verb,
-    Wish, authorise, code, job_list, plan,
-=======
     Ask, JobView, LastHour, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot,
     Standalone, Verb, Wish, authorise, code, job_list, plan,
->>>>>>> main
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,

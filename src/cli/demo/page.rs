@@ -127,12 +127,8 @@ async fn overview(State(stage): State<Stage>) -> Response {
         "retest-bot demo",
         html! {
             h1 { "retest-bot demo" }
-<<<<<<< HEAD
-            p { "Two forges, their CI and the bot run in this process. Open a change and comment on it." }
-=======
             p { "Two forges, their CI and the bot run in this process. Open a change and comment on it. "
                 "The bot answers at " code { (stage.bot_url) } "; its metrics are at " code { (stage.bot_url) "/metrics" } "." }
->>>>>>> main
             @for view in views {
                 a.card href=(format!("/{}", view.forge)) {
                     strong { (view.title) }
