@@ -44,9 +44,6 @@ fn router() -> Router {
     Router::new().nest("/gitlab/api/v4", api)
 }
 
-/// Makes one fault; faults cannot be copied.
-type Break = fn() -> Fault;
-
 struct Bench {
     wire: Wire,
     clock: ManualClock,
@@ -143,18 +140,14 @@ async fn what_an_earlier_process_was_told_holds() {
 #[tokio::test]
 async fn a_write_whose_answer_is_lost_is_unknown_and_sent_once_and_a_read_is_unreachable() {
     let server_error = || Fault::AnswerAfterEffect(Reply::message(502, "Bad Gateway"));
-<<<<<<< HEAD:tests/all/gitlab/client.rs
-    let faults: [(&str, Break); 5] = [
-=======
     let faults: [(&str, MakeFault); 5] = [
->>>>>>> main:tests/all/gitlab_client.rs
         ("reset after the effect", || Fault::ResetAfterEffect),
         ("reset before", || Fault::ResetBefore),
         ("half an answer", || Fault::Truncate),
         ("no answer in time", || Fault::Hang),
         ("a page instead of JSON", || Fault::AnswerAfterEffect(plain(200, "<html>busy</html>"))),
     ];
-    for (why, fault) in faults.into_iter().chain([("502", server_error as Break)]) {
+    for (why, fault) in faults.into_iter().chain([("502", server_error as MakeFault)]) {
         let bench = bench().await;
         bench.wire.break_next(Some(Method::POST), "/retry", 1, fault());
         let write = bench.client.retry_job(JOB).await.expect_err(why);
