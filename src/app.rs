@@ -441,6 +441,7 @@ fn entry(runner: &settings::Runner, module: Arc<dyn Runner>) -> RunnerEntry {
             needs: job.needs.iter().map(JobName::new).collect(),
             required: job.required == Some(true),
             platform: job.platform.clone(),
+            groups: job.groups.clone(),
         };
         (which, declared)
     };

@@ -87,6 +87,8 @@ struct InputJob {
     #[serde(default)]
     platform: Option<String>,
     #[serde(default)]
+    groups: Vec<String>,
+    #[serde(default)]
     allow_failure: bool,
 }
 
@@ -236,6 +238,7 @@ fn snapshot(input: &Input, limits: Limits) -> Snapshot {
         retries: 0,
         platform: raw.platform.clone(),
         overrides: Vec::new(),
+        groups: raw.groups.clone(),
         job: job.clone(),
     };
     let jobs_view = jobs.iter().zip(&input.jobs).map(view).collect();
@@ -256,6 +259,7 @@ fn facts(raw: &InputJob) -> RunnerFacts {
         out_of_reach_for_forks: raw.kind.as_deref() == Some("gitlab_ci"),
         attempts_max: u32::MAX,
         runs_dependents: native,
+        restarts_max: None,
     }
 }
 

@@ -113,7 +113,15 @@ fn pick_name(name: &str, jobs: &[JobView], picked: &mut Picked) {
     match by_name(name, jobs) {
         Found::Jobs(hits) => picked.jobs.extend(hits.into_iter().map(|at| (at, true))),
         Found::Ambiguous(names) => picked.ambiguous.push((name.to_owned(), names)),
-        Found::Nothing => picked.unknown.push((name.to_owned(), nearest(name, jobs))),
+        Found::Nothing => {
+            let of_group = |j: &JobView| j.groups.iter().any(|g| g.eq_ignore_ascii_case(name));
+            if !jobs.iter().any(of_group) {
+                picked.unknown.push((name.to_owned(), nearest(name, jobs)));
+            }
+            for at in matching(jobs, |j| of_group(j) && is_meant(j)) {
+                picked.jobs.entry(at).or_insert(false);
+            }
+        }
     }
 }
 

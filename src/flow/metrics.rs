@@ -74,7 +74,8 @@ impl Metrics {
         metrics
     }
 
-    /// A delivery was received: `stored`, `duplicate`, `ignored`, `malformed`, `refused`, `too_large`, `unstored`.
+    /// A delivery was received: `stored`, `duplicate`, `ignored`, `malformed`, `refused`, `too_large`, `unread` (too
+    /// slow or cut off), `unstored`.
     pub fn delivery(&self, forge: &str, outcome: &'static str, now_s: i64) {
         self.deliveries.get_or_create(&vec![("forge", forge.to_owned()), ("outcome", outcome.to_owned())]).inc();
         self.last_delivery.get_or_create(&vec![("forge", forge.to_owned())]).set(now_s);

@@ -204,6 +204,7 @@ impl World {
                 open,
                 retries: u32::try_from(mine().count()).unwrap_or(u32::MAX),
                 platform: declared.platform,
+                groups: declared.groups,
                 overrides: entry.map(|e| e.runner.allowed_overrides(&job.newest.name)).unwrap_or_default(),
                 job,
             }
@@ -245,5 +246,6 @@ fn facts(entry: &super::world::RunnerEntry, attempts_max: u32) -> RunnerFacts {
         out_of_reach_for_forks: abilities.out_of_reach_for_forks,
         attempts_max: entry.attempts_max.min(attempts_max),
         runs_dependents: abilities.runs_dependents,
+        restarts_max: abilities.restarts_max,
     }
 }

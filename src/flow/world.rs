@@ -87,6 +87,8 @@ pub struct Declared {
     pub required: bool,
     /// The platform it runs on.
     pub platform: Option<String>,
+    /// Names that mean it together with others: `/retest hardware`.
+    pub groups: Vec<String>,
 }
 
 /// Which jobs a declaration is about.

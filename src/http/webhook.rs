@@ -40,7 +40,7 @@ pub(super) async fn receive(
     let body = match read_body(&http, &headers, body).await {
         Ok(body) => body,
         Err(refused) => {
-            count("too_large");
+            count(if refused.status() == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "unread" });
             return refused;
         }
     };

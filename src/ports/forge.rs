@@ -6,8 +6,8 @@ use http::HeaderMap;
 
 use super::CallError;
 use crate::domain::{
-    Actor, Change, ChangeKey, CommentRef, CommitSha, DeliveryId, ForgeEvent, ForgeName, JobName, JobObservation, Repo,
-    Role, RunHandle, Timestamp,
+    Actor, Change, ChangeKey, CommentRef, CommitSha, DeliveryId, ForgeEvent, ForgeName, JobObservation, Repo, Role,
+    Timestamp,
 };
 
 /// Which kind of forge.
@@ -253,17 +253,9 @@ pub trait Forge: Send + Sync {
     /// As every call.
     async fn post_report(&self, repo: &Repo, change: &ChangeKey, post: &ReportPost) -> Result<u64, CallError>;
 
-    /// Comments missed while we were down, oldest first, as events to store (GitHub: also the App's failed deliveries).
+    /// Comments on changes since a time, oldest first, as events to store: those that no webhook brought are among them.
     ///
     /// # Errors
     /// As every call.
     async fn missed_comments(&self, repo: &Repo, since: Timestamp) -> Result<Vec<Wanted>, CallError>;
-
-    /// The jobs that a new run of `job` starts along with it, when the forge can tell cheaply. Used for the answer only.
-    ///
-    /// # Errors
-    /// As every call.
-    async fn runs_along(&self, _repo: &Repo, _handle: &RunHandle) -> Result<Vec<JobName>, CallError> {
-        Ok(Vec::new())
-    }
 }

@@ -9,3 +9,4 @@ mod kill;
 mod prism;
 mod receiver;
 mod story;
+mod tidy;
