@@ -122,6 +122,7 @@ impl App {
         let beside = metrics.map(|listener| {
             tokio::spawn(crate::http::serve(listener, self.http.metrics_router(), self.bounds, stop.clone()))
         });
+        let (world, drain) = (Arc::clone(&self.world), self.bounds.drain_timeout);
         let http = self.http.clone();
         let asked = stop.clone();
         tokio::spawn(async move {
@@ -129,11 +130,11 @@ impl App {
             http.start_draining();
         });
         crate::http::serve(listener, self.router(), self.bounds, stop).await;
-        driver.stop().await;
+        driver.stop(&world, drain).await;
         if let Some(beside) = beside {
             beside.await.ok();
         }
-        self.world.store.close().await;
+        world.store.close().await;
     }
 }
 

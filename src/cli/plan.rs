@@ -259,6 +259,7 @@ fn facts(raw: &InputJob) -> RunnerFacts {
         out_of_reach_for_forks: raw.kind.as_deref() == Some("gitlab_ci"),
         attempts_max: u32::MAX,
         runs_dependents: native,
+        restarts_max: None,
     }
 }
 

@@ -5,7 +5,7 @@
 /// Longest foreign text that is shown, in characters.
 const SHOWN_MAX: usize = 120;
 
-/// Folds blanks, drops control, format and direction characters, and cuts to [`SHOWN_MAX`] characters.
+/// Folds blanks, drops control, format and direction characters, and cuts to 120 characters.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(SHOWN_MAX * 4));
     let mut shown = 0;

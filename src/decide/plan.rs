@@ -18,6 +18,12 @@ use crate::domain::{Change, Job, JobName, JobState, RetryState, RunnerName, Time
 /// Jobs left alone that are named one by one in an answer; the rest is counted.
 const LEFT_NAMED_MAX: usize = 30;
 
+/// Restarts before a runner's limit at which the limit is told.
+const RESTARTS_NEAR: u32 = 5;
+
+/// Time before a runner's age limit at which the limit is told: three days.
+const AGE_NEAR: std::time::Duration = std::time::Duration::from_secs(3 * 86_400);
+
 /// A retry of a job that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenRetry {
@@ -59,6 +65,8 @@ pub struct RunnerFacts {
     pub attempts_max: u32,
     /// Jobs depending on a restarted one run along.
     pub runs_dependents: bool,
+    /// How many restarts one group takes in all; its runs are then counted by the second number of their order.
+    pub restarts_max: Option<u32>,
 }
 
 /// What a command may start at most.
@@ -256,7 +264,7 @@ fn judge(
         let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
         return Err((Reason::OverrideRefused, format!("{} may not be changed here; allowed: {allowed}", code(key))));
     }
-    Ok(why)
+    Ok(why + &near_limits(view, snapshot, runner))
 }
 
 /// Whether the job's state is one that the command means.
@@ -311,6 +319,13 @@ fn reachable(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts, proof: &
         return Err((Reason::NotReported, text));
     }
     match runner.age_max {
+        _ if runner.restarts_max.is_some_and(|max| restarts(view) >= max) => {
+            let max = runner.restarts_max.unwrap_or_default();
+            Err((
+                Reason::Expired,
+                format!("its run was restarted {max} times, and its runner takes no more; push to run it afresh"),
+            ))
+        }
         Some(max) if snapshot.now.since(seen.at) > max => {
             let days = max.as_secs() / 86_400;
             Err((
@@ -320,6 +335,27 @@ fn reachable(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts, proof: &
         }
         _ => Ok(()),
     }
+}
+
+/// How often the run of a job was restarted, where its runner counts attempts.
+fn restarts(view: &JobView) -> u32 {
+    u32::try_from(view.job.newest.order.1.saturating_sub(1)).unwrap_or(0)
+}
+
+/// What should be known before a limit of the runner bites; empty while it is far.
+fn near_limits(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts) -> String {
+    let mut text = String::new();
+    if let Some(max) = runner.restarts_max
+        && restarts(view) + RESTARTS_NEAR >= max
+    {
+        text.push_str(&format!("; restart {} of the {max} that its runner takes", restarts(view) + 1));
+    }
+    if let Some(max) = runner.age_max
+        && snapshot.now.since(view.job.newest.at) + AGE_NEAR > max
+    {
+        text.push_str(&format!("; its runner repeats nothing older than {} days", max.as_secs() / 86_400));
+    }
+    text
 }
 
 fn stands_alone(view: &JobView) -> Result<(), Left> {
@@ -377,208 +413,4 @@ pub fn states(jobs: &[Job]) -> HashMap<&JobName, JobState> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use crate::decide::{Ask, Rights, authorise};
-    use crate::domain::{Actor, ChangeKey, CommitSha, JobObservation, Origin, RepoKey, Role, RunOrder, RunRef};
-    use retest_commands::Selector;
-
-    pub(in crate::decide) fn actor(id: u64, login: &str) -> Actor {
-        Actor { id, login: login.into(), is_bot: false }
-    }
-
-    pub(in crate::decide) fn change() -> Change {
-        Change {
-            key: ChangeKey { repo: RepoKey { forge: "github".into(), id: 1 }, number: 7 },
-            head: CommitSha::parse(&"a".repeat(40)).expect("sha"),
-            author: Some(actor(1, "ann")),
-            open: true,
-            from_fork: false,
-            base_ref: "main".into(),
-            labels: vec![],
-            head_pipeline: None,
-            source_ref: None,
-            approved_head: None,
-            updated_at: Timestamp::default(),
-        }
-    }
-
-    fn view(name: &str, state: JobState) -> JobView {
-        let newest = JobObservation {
-            name: name.into(),
-            scope: String::new(),
-            origin: Origin::Actions,
-            run: RunRef::new("1"),
-            order: RunOrder(1, 1),
-            group: None,
-            state,
-            cause: None,
-            url: None,
-            allow_failure: false,
-            manual: false,
-            needs: None,
-            at: Timestamp::default(),
-        };
-        let job = Job { newest, runner: Some("ci".into()), required: false, runs: 1 };
-        let standalone = Standalone::of(&job, None, &HashMap::new());
-        JobView { job, standalone, open: None, retries: 0, platform: None, overrides: vec![], groups: vec![] }
-    }
-
-    fn snapshot(jobs: Vec<JobView>) -> Snapshot {
-        let facts = RunnerFacts {
-            age_max: None,
-            starts_fresh: false,
-            out_of_reach_for_forks: false,
-            attempts_max: 3,
-            runs_dependents: true,
-        };
-        let runners = BTreeMap::from([(RunnerName::from("ci"), facts)]);
-        Snapshot {
-            change: change(),
-            jobs,
-            runners,
-            limits: Limits { jobs_max: 100, ..Limits::NONE },
-            last_hour: LastHour::default(),
-            now: Timestamp::default(),
-        }
-    }
-
-    fn proof() -> Authorised {
-        authorise(Ask::Test, &change(), &actor(2, "bob"), Role::Admin, &Rights::default()).expect("an admin may")
-    }
-
-    fn names(words: &[Selector]) -> Selection {
-        Selection { words: words.to_vec(), ..Selection::default() }
-    }
-
-    fn run(snapshot: &Snapshot, verb: Verb, selection: &Selection, force: bool) -> Plan {
-        let overrides = BTreeMap::new();
-        plan(snapshot, &Wish { verb, selection, force, dry_run: false, overrides: &overrides }, &proof())
-    }
-
-    fn started(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
-        plan.start.iter().map(|s| snapshot.jobs[s.at].job.newest.name.to_string()).collect()
-    }
-
-    #[test]
-    fn a_plain_retest_starts_what_ended_badly_and_nothing_else() {
-        for state in JobState::ALL {
-            let snapshot = snapshot(vec![view("unit", state)]);
-            let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
-            assert_eq!(plan.start.len(), usize::from(state.is_restartable()), "{state:?}: {plan:?}");
-        }
-    }
-
-    #[test]
-    fn every_named_job_is_answered_for_once() {
-        for state in JobState::ALL {
-            for verb in [Verb::Retest, Verb::Test] {
-                for force in [false, true] {
-                    let snapshot = snapshot(vec![view("unit", state), view("other", JobState::Failed)]);
-                    let word = [Selector::Name("unit".into()), Selector::Glob("un*".into())];
-                    let plan = run(&snapshot, verb, &names(&word), force);
-                    assert_eq!(plan.start.len() + plan.leave.len(), 1, "{state:?} {verb:?} force={force}: {plan:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_name_is_exact_before_it_is_anything_else() {
-        let snapshot = snapshot(vec![
-            view("Lava-X86", JobState::Failed),
-            view("lava-x86", JobState::Failed),
-            view("unit tests (ubuntu, 3.12)", JobState::Failed),
-        ]);
-        let by = |word: &str| run(&snapshot, Verb::Retest, &names(&[Selector::Name(word.into())]), false);
-        assert_eq!(started(&snapshot, &by("lava-x86")), ["lava-x86"], "exact");
-        let loose = by("LAVA-X86");
-        assert!(loose.start.is_empty() && loose.leave[0].reason == Reason::Ambiguous, "{loose:?}");
-        let whole = Selection {
-            whole: Some("unit tests (ubuntu, 3.12)".into()),
-            words: vec![Selector::Name("unit".into()), Selector::Name("tests".into())],
-        };
-        assert_eq!(started(&snapshot, &run(&snapshot, Verb::Retest, &whole, false)), ["unit tests (ubuntu, 3.12)"]);
-    }
-
-    #[test]
-    fn a_group_means_its_failed_jobs_unless_a_job_has_that_name() {
-        let mut jobs = vec![
-            view("lava-x86", JobState::Failed),
-            view("lava-arm64", JobState::Passed),
-            view("unit", JobState::Failed),
-        ];
-        jobs[0].groups = vec!["hardware".into()];
-        jobs[1].groups = vec!["hardware".into()];
-        let snapshot = snapshot(jobs);
-        let by = |word: &str| run(&snapshot, Verb::Retest, &names(&[Selector::Name(word.into())]), false);
-        assert_eq!(started(&snapshot, &by("hardware")), ["lava-x86"]);
-        assert_eq!(started(&snapshot, &by("unit")), ["unit"]);
-    }
-
-    #[test]
-    fn an_unknown_name_is_told_with_the_nearest_one() {
-        let snapshot = snapshot(vec![view("lava-x86", JobState::Failed)]);
-        let plan = run(&snapshot, Verb::Retest, &names(&[Selector::Name("lava-x68".into())]), false);
-        assert!(plan.start.is_empty());
-        assert_eq!(plan.leave[0].reason, Reason::Unknown);
-        assert!(plan.leave[0].text.contains("`lava-x86`"), "{}", plan.leave[0].text);
-    }
-
-    #[test]
-    fn a_job_with_a_retry_under_way_is_joined_not_started_twice() {
-        let mut job = view("unit", JobState::Failed);
-        job.open = Some(OpenRetry { state: RetryState::Running, url: None });
-        let plan = run(&snapshot(vec![job]), Verb::Retest, &Selection::default(), true);
-        assert!(plan.start.is_empty() && plan.leave[0].reason == Reason::Joined, "{plan:?}");
-    }
-
-    #[test]
-    fn what_cannot_be_restarted_says_why() {
-        let mut chained = view("package", JobState::Failed);
-        chained.standalone = Standalone::Needs(vec!["build".into()]);
-        let mut used = view("unit", JobState::Failed);
-        used.retries = 3;
-        let mut foreign = view("foreign", JobState::Failed);
-        foreign.job.runner = None;
-        let mut gone = view("deploy", JobState::Failed);
-        gone.job.newest.cause = Some("missing_dependency_failure".into());
-        gone.standalone = Standalone::of(&gone.job, None, &HashMap::new());
-        let table = [
-            (chained, Reason::NotStandalone, "chained behind `build`"),
-            (used, Reason::AttemptsUsed, "retried 3 times"),
-            (foreign, Reason::Unmanaged, "not managed here"),
-            (gone, Reason::Expired, "inputs are gone"),
-        ];
-        for (job, reason, words) in table {
-            let plan = run(&snapshot(vec![job]), Verb::Retest, &Selection::default(), false);
-            assert_eq!((plan.start.len(), plan.leave[0].reason), (0, reason));
-            assert!(plan.leave[0].text.contains(words), "{}", plan.leave[0].text);
-        }
-    }
-
-    #[test]
-    fn hourly_limits_stop_at_the_limit_and_say_whose_it_is() {
-        let mut snapshot = snapshot(vec![view("a", JobState::Failed), view("b", JobState::Failed)]);
-        snapshot.limits.change_hour_max = 10;
-        snapshot.last_hour.change = 9;
-        let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
-        assert_eq!((plan.start.len(), plan.leave[0].reason), (1, Reason::Limited), "{plan:?}");
-        assert!(plan.leave[0].text.contains("this change had 10 retries"), "{}", plan.leave[0].text);
-        snapshot.last_hour = LastHour { change: 0, asker: 5 };
-        snapshot.limits.asker_hour_max = 5;
-        let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
-        assert!(plan.start.is_empty() && plan.leave[0].text.contains("you had 5 retries"), "{plan:?}");
-    }
-
-    #[test]
-    fn an_old_run_is_not_repeated_where_the_runner_forgets() {
-        let mut snapshot = snapshot(vec![view("unit", JobState::Failed)]);
-        let month = std::time::Duration::from_secs(30 * 86_400);
-        snapshot.runners.get_mut(&RunnerName::from("ci")).expect("there").age_max = Some(month);
-        snapshot.now = Timestamp::default().plus(month);
-        assert_eq!(run(&snapshot, Verb::Retest, &Selection::default(), false).start.len(), 1, "on the last day");
-        snapshot.now = snapshot.now.plus(std::time::Duration::from_millis(1));
-        assert_eq!(run(&snapshot, Verb::Retest, &Selection::default(), false).leave[0].reason, Reason::Expired);
-    }
-}
+pub(super) mod tests;

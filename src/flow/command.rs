@@ -5,16 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use retest_commands::{Command, MistakeKind, Parsed, ParsedCommand, Retest, Selection, Selector};
+use retest_commands::{Command, Parsed, ParsedCommand, Retest};
 use sha2::{Digest, Sha256};
 
 use super::dispatch::Order;
+use super::lines::{
+    as_retest, cancel_lines, cancelled, forced, help_lines, leave_line, line, mistake_line, refusal_line, started_text,
+    supported, title, whole,
+};
 use super::points::Point;
 use super::snapshot::AskError;
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
-    Answer, AnswerLine, Ask, Authorised, LastHour, LeaveItem, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb,
-    Wish, authorise, code, is_own_text, job_list, needed,
+    Answer, AnswerLine, Ask, Authorised, LastHour, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
+    authorise, code, is_own_text, job_list, needed,
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommentAction, CommentEvent, CommentRef, CommitSha, DispatchKey, ForgeEvent, PressEvent,
@@ -75,7 +79,8 @@ impl World {
         tracing::warn!(delivery = %delivery.id, %error, tries = delivery.tries, "a command waits: its forge could not be asked");
         self.count_failure(delivery.forge.as_str(), error);
         self.remember_throttles().await?;
-        if error.is_passing() {
+        let fresh = self.now().since(delivery.at) < self.rules.comment_age_max;
+        if error.is_passing() && fresh {
             let until = self.now().plus(error.wait(delivery.tries + 1));
             self.store.put_off_delivery(delivery.row, until, &error.to_string()).await?;
             return Ok(false);
@@ -490,41 +495,6 @@ fn dispatch_key(change: &ChangeKey, sha: &CommitSha, (job, scope): (&str, &str),
     DispatchKey::new(format!("retest-{}", hex::encode(hash.finalize()).get(..24).unwrap_or_default()))
 }
 
-fn started_text(why: &str, number: u32) -> String {
-    format!("started, run {} ({why})", number + 1)
-}
-
-/// A `/test` in the words of a `/retest`; the verb tells them apart.
-fn as_retest(test: &retest_commands::Test) -> Retest {
-    Retest {
-        selection: test.selection.clone(),
-        overrides: test.overrides.clone(),
-        flags: test.flags,
-        sha: test.sha.clone(),
-        times: test.times,
-        issue: test.issue,
-        reason: test.reason.clone(),
-    }
-}
-
-/// Whether jobs that passed are meant, too: by `--force`, or by naming everything.
-fn forced(wish: &Retest) -> bool {
-    wish.flags.force || wish.selection.words.iter().any(Selector::is_everything)
-}
-
-/// What this version cannot do yet is refused by name, not left out silently.
-fn supported(wish: &Retest) -> Result<(), Refusal> {
-    let missing = if wish.flags.with_needs {
-        "--with-needs"
-    } else if wish.times.is_some_and(|n| n > 1) {
-        "times="
-    } else {
-        return Ok(());
-    };
-    let text = format!("{} is understood, but this version does not do it yet", code(missing));
-    Err(Refusal::new(RefusalKind::Unsupported, text))
-}
-
 fn pinned(asked: &Asked<'_>, wish: &Retest) -> Result<(), Refusal> {
     match &wish.sha {
         Some(sha) if !asked.change.head.starts_with(sha) => {
@@ -551,81 +521,7 @@ fn approve(asked: &Asked<'_>, sha: Option<&str>, outcome: &mut Outcome) -> Resul
     )])
 }
 
-/// The open retries that a `/cancel` means: all of them without a name.
-fn cancelled<'a>(selection: &Selection, retries: &'a [Retry]) -> Vec<&'a Retry> {
-    let all = selection.words.is_empty() && selection.whole.is_none();
-    retries
-        .iter()
-        .filter(|r| r.state.is_open() && r.id != RetryId(0) && (all || names(selection, r.job.as_str())))
-        .collect()
-}
-
-/// Whether a selection names this job. A reserved word in a `/cancel` means every retry.
-fn names(selection: &Selection, job: &str) -> bool {
-    let word = |word: &Selector| match word {
-        Selector::Name(name) => name.to_lowercase() == job.to_lowercase(),
-        Selector::Glob(glob) => globset::Glob::new(glob).is_ok_and(|g| g.compile_matcher().is_match(job)),
-        Selector::Failed | Selector::Required | Selector::Optional | Selector::All => true,
-        Selector::Runner(_) | Selector::Platform(_) | Selector::Url(_) => false,
-    };
-    selection.whole.as_deref() == Some(job) || selection.words.iter().any(word)
-}
-
-/// A command as it was understood, for the report.
-fn title(command: &Command) -> String {
-    let view = command.view();
-    let quoted = |arg: &String| if arg.contains(char::is_whitespace) { format!("\"{arg}\"") } else { arg.clone() };
-    let mut words = vec![format!("/{}", command.name())];
-    words.extend(view.args.iter().map(quoted));
-    words.extend(view.flags.iter().map(|flag| format!("--{flag}")));
-    words.extend(view.options.iter().map(|(key, value)| format!("{key}={value}")));
-    words.join(" ")
-}
-
-fn cancel_lines(meant: &[&Retry], cancel: &mut Vec<RetryId>) -> Vec<AnswerLine> {
-    if meant.is_empty() {
-        return vec![whole(Reason::Nothing, "nothing to cancel: no retry of that name is under way on this head")];
-    }
-    cancel.extend(meant.iter().map(|r| r.id));
-    meant.iter().map(|r| line(r.job.as_str(), Reason::Cancelled, "cancelled".to_owned())).collect()
-}
-
-/// Commands that the grammar knows and this version does not do: they are refused by name and left out of the help.
-const NOT_YET: [&str; 4] = ["flake", "autoretry", "override", "why"];
-
-/// The commands, or the one that was asked about.
-fn help_lines(topic: Option<&str>) -> Vec<AnswerLine> {
-    let meant = |name: &str| !NOT_YET.contains(&name) && topic.is_none_or(|topic| topic == name);
-    retest_commands::COMMANDS
-        .iter()
-        .filter(|doc| meant(doc.name))
-        .map(|doc| whole(Reason::Listed, format!("{}: {}", code(doc.usage), doc.summary)))
-        .collect()
-}
-
 fn refused_whole(parsed: &Parsed, refusal: &Refusal) -> Outcome {
     let title = parsed.commands.first().map_or_else(String::new, |c| title(&c.command));
     Outcome { answers: vec![(title, vec![refusal_line(refusal)])], refused: true, ..Outcome::default() }
-}
-
-fn mistake_line(kind: MistakeKind, hint: &str) -> AnswerLine {
-    let text = format!("not run: {}", crate::decide::plain_words(hint));
-    AnswerLine { job: None, reason: format!("{}/{}", Reason::NotUnderstood.as_str(), kind.as_str()), text }
-}
-
-fn refusal_line(refusal: &Refusal) -> AnswerLine {
-    AnswerLine { job: None, reason: refusal.kind.as_str().to_owned(), text: format!("not run: {}", refusal.text) }
-}
-
-fn leave_line(item: &LeaveItem) -> AnswerLine {
-    let job = (!item.name.is_empty()).then(|| item.name.as_str().into());
-    AnswerLine { job, reason: item.reason.as_str().to_owned(), text: item.text.clone() }
-}
-
-fn line(job: &str, reason: Reason, text: String) -> AnswerLine {
-    AnswerLine { job: Some(job.into()), reason: reason.as_str().to_owned(), text }
-}
-
-fn whole(reason: Reason, text: impl Into<String>) -> AnswerLine {
-    AnswerLine { job: None, reason: reason.as_str().to_owned(), text: text.into() }
 }

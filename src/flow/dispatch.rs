@@ -4,9 +4,7 @@
 //! only while its head is the change's head. A lost answer leads to a question, never to a second call.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
-
-use futures_util::stream::{self, StreamExt};
+use std::sync::{Arc, PoisonError};
 
 use super::points::Point;
 use super::world::{FlowError, Progress, RunnerEntry, World};
@@ -16,9 +14,6 @@ use crate::store::Tx;
 
 /// Retries looked at per pass.
 const BATCH: u32 = 200;
-
-/// Calls under way at the same time, over all runners.
-const CALLS_MAX: usize = 16;
 
 /// One call to be made: retries that are claimed.
 #[derive(Clone, Debug)]
@@ -45,14 +40,13 @@ impl World {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn dispatch_pass(&self) -> Result<Progress, FlowError> {
-        let mut orders = std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner));
-        orders.extend(self.claim_due().await?);
+    pub async fn dispatch_pass(self: &Arc<Self>) -> Result<Progress, FlowError> {
+        let mut orders = self.claim_due().await?;
+        orders.extend(std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner)));
         let mut done = orders.len();
-        let results: Vec<Result<(), FlowError>> =
-            stream::iter(orders).map(|order| self.carry_out(order)).buffer_unordered(CALLS_MAX).collect().await;
-        for result in results {
-            result?;
+        for order in orders {
+            let world = Arc::clone(self);
+            self.spawn(None, async move { world.carry_out(order).await });
         }
         done += self.cancel_due().await?;
         Ok(Progress { done })
@@ -60,9 +54,6 @@ impl World {
 
     /// Hands claimed retries over to the next pass without waiting for a look into the store.
     pub(super) fn hand_over(&self, orders: Vec<Order>) {
-        for retry in orders.iter().flat_map(Order::retries) {
-            self.fly(retry.id, true);
-        }
         self.handed_over.lock().unwrap_or_else(PoisonError::into_inner).extend(orders);
         self.wake.dispatch.notify_one();
     }
@@ -89,9 +80,6 @@ impl World {
         }
         let orders = self.claim(&mut tx, ready, now).await?;
         tx.commit().await?;
-        for retry in orders.iter().flat_map(Order::retries) {
-            self.fly(retry.id, true);
-        }
         Ok(orders)
     }
 
@@ -160,6 +148,8 @@ impl World {
             retry.state = next;
         }
         tx.put_retry(&retry, Some(&self.me)).await?;
+        // Before the commit makes the row visible: `follow` takes a claimed row that nobody carries for one left behind.
+        self.fly(retry.id, true);
         Ok(retry)
     }
 
@@ -195,6 +185,9 @@ impl World {
             let why = format!("the runner `{}` is no longer configured", first.runner);
             return self.save(order, Err(DispatchError::Call(CallError::refused(why)))).await;
         };
+        if !self.all_claimed(order).await? {
+            return Ok(()); // cancelled or superseded in the meantime
+        }
         let head = self.store.change(&first.change, i64::MAX).await?;
         if !head.is_some_and(|c| c.change.open && c.change.head == first.sha) {
             let mut tx = self.store.begin().await?;
@@ -215,6 +208,29 @@ impl World {
             self.count_failure(first.runner.as_str(), error);
         }
         self.save(order, result).await
+    }
+
+    /// Whether every retry of an order still is as it was claimed; those that are go back to be started by themselves.
+    async fn all_claimed(&self, order: &Order) -> Result<bool, FlowError> {
+        let mut all = true;
+        for retry in order.retries() {
+            let now = self.store.retry_by_key(&retry.key).await?;
+            all &= now.is_some_and(|r| r.state == RetryState::Dispatching);
+        }
+        if all {
+            return Ok(true);
+        }
+        let mut tx = self.store.begin().await?;
+        for retry in order.retries() {
+            if let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state == RetryState::Dispatching) {
+                step(&mut retry, RetryEvent::NotSent);
+                retry.due_at = self.now();
+                tx.put_retry(&retry, None).await?;
+            }
+        }
+        tx.commit().await?;
+        self.wake.dispatch.notify_one();
+        Ok(false)
     }
 
     async fn save(&self, order: &Order, result: Result<Started, DispatchError>) -> Result<(), FlowError> {
@@ -308,27 +324,33 @@ impl World {
         Ok(())
     }
 
-    async fn cancel_due(&self) -> Result<usize, FlowError> {
-        let now = self.now();
-        let due = self.store.due_cancellations(now, BATCH).await?;
-        let count = due.len();
-        for (retry, tries) in due {
-            let until = match (self.runner(&retry.runner), &retry.handle, self.store.repo(&retry.change.repo).await?) {
-                (Some(entry), Some(handle), Some(repo)) => match entry.runner.cancel(&repo, &retry.job, handle).await {
-                    Ok(()) => None,
-                    Err(error) => {
-                        tracing::warn!(%error, runner = %retry.runner, key = %retry.key, "a run could not be cancelled");
-                        self.count_failure(retry.runner.as_str(), &error);
-                        (error.is_passing() && tries < 10).then(|| now.plus(error.wait(tries + 1)))
-                    }
-                },
-                // Without a handle the runner is asked by key first; there is nothing to cancel when it knows none.
-                (Some(entry), None, Some(repo)) => self.cancel_unknown(entry, &repo, &retry).await,
-                _ => None,
-            };
-            self.store.set_cancellation(retry.id, until).await?;
+    async fn cancel_due(self: &Arc<Self>) -> Result<usize, FlowError> {
+        let mut count = 0;
+        for (retry, tries) in self.store.due_cancellations(self.now(), BATCH).await? {
+            let Some(held) = self.tasks.occupy(format!("cancel {}", retry.key)) else { continue };
+            count += 1;
+            let world = Arc::clone(self);
+            self.spawn(Some(held), async move { world.cancel_one(&retry, tries).await });
         }
         Ok(count)
+    }
+
+    async fn cancel_one(&self, retry: &Retry, tries: u32) -> Result<(), FlowError> {
+        let repo = self.store.repo(&retry.change.repo).await?;
+        let until = match (self.runner(&retry.runner), &retry.handle, repo) {
+            (Some(entry), Some(handle), Some(repo)) => match entry.runner.cancel(&repo, &retry.job, handle).await {
+                Ok(()) => None,
+                Err(error) => {
+                    tracing::warn!(%error, runner = %retry.runner, key = %retry.key, "a run could not be cancelled");
+                    self.count_failure(retry.runner.as_str(), &error);
+                    (error.is_passing() && tries < 10).then(|| self.now().plus(error.wait(tries + 1)))
+                }
+            },
+            // Without a handle the runner is asked by key first; there is nothing to cancel when it knows none.
+            (Some(entry), None, Some(repo)) => self.cancel_unknown(entry, &repo, retry).await,
+            _ => None,
+        };
+        Ok(self.store.set_cancellation(retry.id, until).await?)
     }
 
     async fn cancel_unknown(&self, entry: &RunnerEntry, repo: &Repo, retry: &Retry) -> Option<Timestamp> {

@@ -62,15 +62,22 @@ impl Driver {
             let (world, stop) = (Arc::clone(world), driver.stop.clone());
             driver.tasks.spawn(async move { run(&world, one, stop).await });
         }
-        let (world, stop) = (Arc::clone(world), driver.stop.clone());
-        driver.tasks.spawn(async move { keep_house(&world, stop).await });
+        let (house, stop) = (Arc::clone(world), driver.stop.clone());
+        driver.tasks.spawn(async move { keep_house(&house, stop).await });
+        let (reaped, stop) = (Arc::clone(world), driver.stop.clone());
+        driver.tasks.spawn(async move {
+            tokio::select! { () = stop.cancelled() => {}, () = reaped.reap_tasks() => {} }
+        });
         driver
     }
 
-    /// Lets every loop finish the pass it is in, then ends. Calls under way are answered and stored.
-    pub async fn stop(mut self) {
+    /// Ends the loops, then lets the work under way end within `patience`; what does not is settled by the next life.
+    pub async fn stop(mut self, world: &World, patience: Duration) {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
+        if tokio::time::timeout(patience, world.tasks_done()).await.is_err() {
+            tracing::warn!("work was still under way at the end of the drain time; the next start settles it");
+        }
     }
 }
 
@@ -160,13 +167,17 @@ async fn forget_old(world: &World) -> Result<(), FlowError> {
 ///
 /// # Errors
 /// The first failure of a pass.
-pub async fn run_until_idle(world: &World) -> Result<usize, FlowError> {
+pub async fn run_until_idle(world: &Arc<World>) -> Result<usize, FlowError> {
     let mut total = 0;
     loop {
         let mut done = world.intake_pass().await?.done;
+        world.tasks_done().await?;
         done += world.dispatch_pass().await?.done;
+        world.tasks_done().await?;
         done += world.follow_pass().await?.done;
+        world.tasks_done().await?;
         done += world.report_pass().await?.done;
+        world.tasks_done().await?;
         if done == 0 {
             return Ok(total);
         }

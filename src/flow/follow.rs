@@ -2,7 +2,7 @@
 //!
 //! Webhooks usually bring the news first (`facts.rs`); this loop makes sure that a lost one changes only the delay.
 
-use futures_util::stream::{self, StreamExt};
+use std::sync::Arc;
 
 use super::dispatch::{Order, dispatch_order, step};
 use super::world::{FlowError, Progress, World};
@@ -16,28 +16,31 @@ use crate::store::Tx;
 /// Retries looked at per pass.
 const BATCH: u32 = 200;
 
-/// Calls under way at the same time.
-const CALLS_MAX: usize = 16;
-
 impl World {
     /// One pass over the retries that are due for a look.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn follow_pass(&self) -> Result<Progress, FlowError> {
-        let due = self.store.due_to_follow(self.now(), BATCH).await?;
-        let mine = |(retry, _): &(Retry, Option<String>)| !self.flies(retry.id);
-        let due: Vec<Retry> = due.into_iter().filter(mine).map(|(retry, _)| retry).collect();
-        let done = due.len();
-        let results: Vec<Result<(), FlowError>> =
-            stream::iter(due).map(|retry| self.look_at(retry)).buffer_unordered(CALLS_MAX).collect().await;
-        for result in results {
-            result?;
+    pub async fn follow_pass(self: &Arc<Self>) -> Result<Progress, FlowError> {
+        let mut done = 0;
+        for (retry, _) in self.store.due_to_follow(self.now(), BATCH).await? {
+            if self.flies(retry.id) {
+                continue; // its dispatcher is at work
+            }
+            let Some(held) = self.tasks.occupy(format!("follow {}", retry.key)) else { continue };
+            done += 1;
+            let world = Arc::clone(self);
+            self.spawn(Some(held), async move { world.look_at(retry).await });
         }
         Ok(Progress { done })
     }
 
-    async fn look_at(&self, retry: Retry) -> Result<(), FlowError> {
+    async fn look_at(&self, seen: Retry) -> Result<(), FlowError> {
+        // It was read before it was occupied: somebody may have moved it on, or have taken it up again.
+        let Some(retry) = self.store.retry_by_key(&seen.key).await? else { return Ok(()) };
+        if retry.state != seen.state || retry.due_at != seen.due_at || self.flies(retry.id) {
+            return Ok(());
+        }
         let now = self.now();
         if now >= retry.deadline_at {
             let mut tx = self.store.begin().await?;

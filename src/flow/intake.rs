@@ -1,8 +1,8 @@
-//! Works on stored deliveries: facts first, in one transaction; then commands, one after the other per change.
+//! Works on stored deliveries: facts first, in one transaction; then commands, one after the other per change, each
+//! change in a task of its own.
 
 use std::collections::BTreeMap;
-
-use futures_util::stream::{self, StreamExt};
+use std::sync::Arc;
 
 use super::world::{FlowError, Progress, World};
 use crate::store::StoredDelivery;
@@ -10,15 +10,12 @@ use crate::store::StoredDelivery;
 /// Deliveries read per pass.
 const BATCH: u32 = 500;
 
-/// Changes whose commands are worked on at the same time.
-const LANES_MAX: usize = 16;
-
 impl World {
     /// One pass over the deliveries that wait.
     ///
     /// # Errors
     /// When the store fails; nothing is lost by it.
-    pub async fn intake_pass(&self) -> Result<Progress, FlowError> {
+    pub async fn intake_pass(self: &Arc<Self>) -> Result<Progress, FlowError> {
         let waiting = self.store.waiting_deliveries(BATCH).await?;
         let (commands, facts): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|d| d.lane.is_some());
         let mut done = facts.len();
@@ -31,28 +28,27 @@ impl World {
             let lane = format!("{}/{}", delivery.forge, delivery.lane.as_deref().unwrap_or_default());
             lanes.entry(lane).or_default().push(delivery);
         }
-        // A command that was put off holds back the later ones of its change, so that they stay in order.
-        let ready: Vec<Vec<StoredDelivery>> = lanes
-            .into_values()
-            .map(|lane| lane.into_iter().take_while(|d| d.due_at <= now).collect::<Vec<_>>())
-            .filter(|lane| !lane.is_empty())
-            .collect();
-        let results: Vec<Result<usize, FlowError>> =
-            stream::iter(ready).map(|lane| self.work_lane(lane)).buffer_unordered(LANES_MAX).collect().await;
-        for result in results {
-            done += result?;
+        for (lane, deliveries) in lanes {
+            // A command that was put off holds back the later ones of its change, so that they stay in order.
+            let ready: Vec<StoredDelivery> = deliveries.into_iter().take_while(|d| d.due_at <= now).collect();
+            if ready.is_empty() {
+                continue;
+            }
+            let Some(held) = self.tasks.occupy(format!("lane {lane}")) else { continue };
+            done += 1;
+            let world = Arc::clone(self);
+            self.spawn(Some(held), async move { world.work_lane(ready).await });
         }
         Ok(Progress { done })
     }
 
-    async fn work_lane(&self, lane: Vec<StoredDelivery>) -> Result<usize, FlowError> {
-        let mut done = 0;
+    async fn work_lane(&self, lane: Vec<StoredDelivery>) -> Result<(), FlowError> {
         for delivery in lane {
-            if !self.work_on_command(&delivery).await? {
+            // It was read before the lane was occupied: somebody may have worked on it in between.
+            if self.store.delivery_waits(delivery.row).await? && !self.work_on_command(&delivery).await? {
                 break;
             }
-            done += 1;
         }
-        Ok(done)
+        Ok(())
     }
 }

@@ -11,13 +11,15 @@ mod driver;
 mod facts;
 mod follow;
 mod intake;
+mod lines;
 mod metrics;
 mod points;
 mod report;
 mod snapshot;
+mod tasks;
 mod world;
 
 pub use driver::{Driver, run_until_idle};
 pub use metrics::Metrics;
-pub use points::{Point, StopAt};
+pub use points::{Point, StopAt, Stopped};
 pub use world::{Declared, Declares, EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};

@@ -3,12 +3,14 @@
 //! Rendered from the store and compared with what was posted, so that an unchanged post is never sent again, and a post
 //! that was not remembered is sent once more: statuses are idempotent by context, the report by its hidden marker.
 
+use std::sync::Arc;
+
 use super::points::Point;
 use super::world::{FlowError, Progress, World};
 use crate::decide::{ReportView, aggregate, check_run, job_statuses, render};
 use crate::domain::{Change, Repo, Retry};
 use crate::ports::{CallError, CheckPost, Forge, PostedStatus, ReportPost};
-use crate::store::{PostKind, Unreported};
+use crate::store::{DueReaction, PostKind, Unreported};
 
 /// Things looked at per pass.
 const BATCH: u32 = 100;
@@ -31,41 +33,44 @@ impl World {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn report_pass(&self) -> Result<Progress, FlowError> {
-        let mut done = self.react_due().await?;
-        let due = self.store.due_reports(self.now(), BATCH).await?;
-        done += due.len();
-        for wanted in due {
-            self.report_one(&wanted).await?;
+    pub async fn report_pass(self: &Arc<Self>) -> Result<Progress, FlowError> {
+        let mut done = 0;
+        for wanted in self.store.due_reactions(self.now(), BATCH).await? {
+            let Some(held) = self.tasks.occupy(format!("reaction {}", wanted.row)) else { continue };
+            done += 1;
+            let world = Arc::clone(self);
+            self.spawn(Some(held), async move { world.react_one(&wanted).await });
+        }
+        for wanted in self.store.due_reports(self.now(), BATCH).await? {
+            let key = &wanted.change;
+            let name = format!("report {}/{}/{}", key.repo.forge, key.repo.id, key.number);
+            let Some(held) = self.tasks.occupy(name) else { continue };
+            done += 1;
+            let world = Arc::clone(self);
+            self.spawn(Some(held), async move { world.report_one(&wanted).await });
         }
         Ok(Progress { done })
     }
 
-    async fn react_due(&self) -> Result<usize, FlowError> {
-        let due = self.store.due_reactions(self.now(), BATCH).await?;
-        let count = due.len();
-        for wanted in due {
-            let forge = self.forges.get(&wanted.change.repo.forge);
-            let repo = self.store.repo(&wanted.change.repo).await?;
-            let (Some(forge), Some(repo)) = (forge, repo) else {
-                self.store.set_reaction(wanted.row, None).await?;
-                continue;
-            };
-            let until = match forge.react(&repo, &wanted.change, &wanted.comment, wanted.reaction).await {
-                Ok(()) => {
-                    self.metrics.posted(forge.name().as_str(), "reaction");
-                    None
-                }
-                Err(error) => {
-                    tracing::warn!(repository = %repo.full_name, %error, "a reaction could not be made");
-                    self.count_failure(forge.name().as_str(), &error);
-                    let again = error.is_passing() && wanted.tries < REACTION_TRIES_MAX;
-                    again.then(|| self.now().plus(error.wait(wanted.tries + 1)))
-                }
-            };
-            self.store.set_reaction(wanted.row, until).await?;
-        }
-        Ok(count)
+    async fn react_one(&self, wanted: &DueReaction) -> Result<(), FlowError> {
+        let forge = self.forges.get(&wanted.change.repo.forge);
+        let repo = self.store.repo(&wanted.change.repo).await?;
+        let (Some(forge), Some(repo)) = (forge, repo) else {
+            return Ok(self.store.set_reaction(wanted.row, None).await?);
+        };
+        let until = match forge.react(&repo, &wanted.change, &wanted.comment, wanted.reaction).await {
+            Ok(()) => {
+                self.metrics.posted(forge.name().as_str(), "reaction");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(repository = %repo.full_name, %error, "a reaction could not be made");
+                self.count_failure(forge.name().as_str(), &error);
+                let again = error.is_passing() && wanted.tries < REACTION_TRIES_MAX;
+                again.then(|| self.now().plus(error.wait(wanted.tries + 1)))
+            }
+        };
+        Ok(self.store.set_reaction(wanted.row, until).await?)
     }
 
     async fn report_one(&self, wanted: &Unreported) -> Result<(), FlowError> {

@@ -246,5 +246,6 @@ fn facts(entry: &super::world::RunnerEntry, attempts_max: u32) -> RunnerFacts {
         out_of_reach_for_forks: abilities.out_of_reach_for_forks,
         attempts_max: entry.attempts_max.min(attempts_max),
         runs_dependents: abilities.runs_dependents,
+        restarts_max: abilities.restarts_max,
     }
 }

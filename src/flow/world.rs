@@ -192,6 +192,7 @@ pub struct World {
     pub(super) roles: Mutex<HashMap<(RepoKey, u64), (Role, Timestamp)>>,
     pub(super) in_flight: Mutex<HashSet<RetryId>>,
     pub(super) handed_over: Mutex<Vec<super::dispatch::Order>>,
+    pub(super) tasks: super::tasks::Tasks,
 }
 
 impl fmt::Debug for World {
@@ -234,6 +235,7 @@ impl World {
             roles: Mutex::default(),
             in_flight: Mutex::default(),
             handed_over: Mutex::default(),
+            tasks: super::tasks::Tasks::default(),
         }
     }
 

@@ -168,6 +168,18 @@ impl Store {
         Ok(out)
     }
 
+    /// Whether a delivery still waits to be worked on.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn delivery_waits(&self, row: i64) -> Result<bool> {
+        let found: Option<(i64,)> = sqlx::query_as("SELECT 1 FROM deliveries WHERE id = $1 AND state = 0")
+            .bind(row)
+            .fetch_optional(&self.read)
+            .await?;
+        Ok(found.is_some())
+    }
+
     /// Puts a delivery off after a failure.
     ///
     /// # Errors

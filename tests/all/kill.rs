@@ -130,3 +130,58 @@ async fn killed_at_any_point_the_binary_carries_out_what_it_answered_and_dispatc
         assert_eq!(reports().len(), 1, "{point:?}: one report");
     }
 }
+
+/// Opens a connection and sends a request whose body is still to come.
+fn half_a_request(port: u16) -> std::net::TcpStream {
+    use std::io::Write;
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+    let head = "POST /webhooks/github HTTP/1.1\r\nHost: bot\r\nX-GitHub-Event: ping\r\nContent-Length: 2\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream
+}
+
+fn terminate(bot: &Bot) {
+    let pid = rustix::process::Pid::from_child(&bot.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+}
+
+/// Waits until no new connection is taken: the first thing a stop does.
+async fn closed(port: u16) {
+    eventually("the listener is closed", || async move {
+        tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_signal_lets_a_running_request_end_and_the_second_does_not_wait() {
+    use std::io::{Read, Write};
+    let folder = tempfile::tempdir().expect("a folder");
+    for patient in [true, false] {
+        let mut bot = Bot::start(folder.path(), "http://127.0.0.1:9", None);
+        bot.ready().await;
+        let mut stream = half_a_request(bot.port);
+        // The request is under way once another one, sent after it, was answered.
+        bot.ready().await;
+        terminate(&bot);
+        closed(bot.port).await;
+        if patient {
+            stream.write_all(b"{}").expect("the rest is taken");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+        } else {
+            terminate(&bot);
+        }
+        let code = tokio::task::block_in_place(|| bot.child.wait()).expect("an end").code();
+        assert_eq!(code, Some(if patient { 0 } else { 130 }));
+    }
+}
+
+#[test]
+fn the_demo_plays_its_stories_with_real_processes() {
+    let played =
+        Command::new(env!("CARGO_BIN_EXE_retest-bot")).args(["demo", "--script"]).output().expect("the binary");
+    let text = String::from_utf8_lossy(&played.stdout);
+    assert!(played.status.success() && text.contains("0 failed"), "{text}");
+}

@@ -4,7 +4,6 @@ mod deploy;
 mod exec;
 mod github;
 mod gitlab;
-mod gitlab_client;
 mod http_runner;
 mod kill;
 mod prism;

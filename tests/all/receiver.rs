@@ -160,3 +160,50 @@ async fn a_throttle_outlives_a_restart() {
     stage.pass(Duration::from_secs(200)).await;
     assert_eq!(stage.lab.runs().len(), 1);
 }
+
+#[tokio::test]
+async fn what_cannot_be_stored_is_answered_503_and_taken_when_it_comes_again() {
+    let mut stage = Stage::set(Side::GitHub).await;
+    stage.lab_status("lava-x86", false).await;
+    stage.world().store.close().await;
+    stage.say("tom", "/retest lava-x86");
+    let sent = stage.github().deliver().await;
+    assert!(sent.iter().all(|d| d.status == Some(503)), "{sent:?}");
+    stage.start(retest_bot::flow::StopAt::Never).await;
+    for delivery in &sent {
+        stage.github().redeliver(&delivery.guid);
+    }
+    stage.settle().await;
+    assert_eq!(stage.lab.runs().len(), 1);
+    stage.end().await;
+}
+
+#[derive(serde::Deserialize)]
+struct Published {
+    name: String,
+    examples: Vec<serde_json::Value>,
+}
+
+#[tokio::test]
+async fn every_published_example_of_all_events_is_answered_2xx() {
+    let text = std::fs::read_to_string(crate::prism::tools().join("webhooks-examples.json")).expect("prepared");
+    let events: Vec<Published> = serde_json::from_str(&text).expect("the published form");
+    assert!(events.len() >= 58, "{} events", events.len());
+    let stage = Stage::set(Side::GitHub).await;
+    for (number, (event, example)) in events.iter().flat_map(|e| e.examples.iter().map(move |x| (e, x))).enumerate() {
+        let body = example.to_string().into_bytes();
+        let mut mac = <hmac::Hmac<sha2::Sha256> as hmac::KeyInit>::new_from_slice(crate::story::SECRET.as_bytes())
+            .expect("any key");
+        hmac::Mac::update(&mut mac, &body);
+        let signature = format!("sha256={}", hex::encode(hmac::Mac::finalize(mac).into_bytes()));
+        let guid = format!("example-{number}");
+        let headers = [
+            ("x-github-event", event.name.as_str()),
+            ("x-github-delivery", guid.as_str()),
+            ("x-hub-signature-256", signature.as_str()),
+            ("content-type", "application/json"),
+        ];
+        let answer = post(&stage, "/webhooks/forge", body, &headers).await;
+        assert_eq!(answer.status(), 202, "{} {number}", event.name);
+    }
+}

@@ -1,5 +1,6 @@
 //! One method per call that we make, in the order of the interface's own chapters.
 //!
+//! Every call fails as [`Failure`] says; the errors of single calls are told only where they differ from that.
 //! Ids: merge requests go by their number in the project, pipelines, jobs and notes by their instance-wide id.
 
 use gitlab::api::endpoint_prelude::*;

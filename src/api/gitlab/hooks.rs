@@ -16,6 +16,8 @@ pub struct Kind<'a> {
     /// Missing when the hook has a template of its own.
     #[serde(borrow, default)]
     pub object_kind: Option<Cow<'a, str>>,
+    /// What an instance-wide system hook has in its place for most events.
+    pub event_name: Option<IgnoredAny>,
 }
 
 /// A user.

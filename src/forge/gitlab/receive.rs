@@ -93,6 +93,9 @@ fn parse<'de, T: Deserialize<'de>>(what: &str, body: &'de [u8]) -> Result<T, Ski
 fn decode(forge: &GitLabForge, request: &WebhookRequest) -> Result<ForgeEvent, Skip> {
     let kind: hooks::Kind<'_> = parse("any", &request.body)?;
     let Some(kind) = kind.object_kind else {
+        if kind.event_name.is_some() {
+            return Err(Skip::Ignored("a system hook's event"));
+        }
         let text = "the body has no `object_kind`: remove the custom template of this webhook in GitLab";
         return Err(Skip::Malformed(text.to_owned()));
     };

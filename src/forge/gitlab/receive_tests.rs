@@ -224,6 +224,7 @@ fn notes_that_cannot_command_are_put_aside() {
         (with(note(), "/object_attributes/noteable_type", json!("Commit")), "on a commit"),
         (json!({"object_kind": "push", "ref": "refs/heads/main"}), "a push"),
         (json!({"object_kind": "emoji"}), "an emoji"),
+        (json!({"event_name": "project_create", "name": "x"}), "a system hook"),
     ];
     for (body, why) in table {
         assert!(matches!(decoded(&forge(), &body), Decoded::Ignored(_)), "{why}");

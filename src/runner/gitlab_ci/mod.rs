@@ -89,6 +89,12 @@ fn observed(job: &wire::Job, run: Option<RunRef>) -> RunObservation {
     }
 }
 
+/// Whether GitLab's own `retry:` may have put a newer job in this one's place: that one decides. Newer versions tell.
+fn may_have_successor(job: &wire::Job, state: JobState) -> bool {
+    let failed = matches!(state, JobState::Failed | JobState::Infrastructure | JobState::TimedOut);
+    failed && job.retried != Some(false)
+}
+
 #[async_trait]
 impl Runner for GitLabCi {
     fn name(&self) -> &RunnerName {
@@ -111,18 +117,15 @@ impl Runner for GitLabCi {
         start::find(&self.client, order).await
     }
 
-    async fn observe(&self, repo: &Repo, name: &JobName, handle: &RunHandle) -> Result<RunObservation, CallError> {
+    async fn observe(&self, repo: &Repo, _job: &JobName, handle: &RunHandle) -> Result<RunObservation, CallError> {
         let (address, own) = address_of(handle, repo.key.id)?;
         let job = self.client.job(address).await?;
         let seen = observed(&job, None);
-        // GitLab's own `retry:` has put a newer job in its place: that one decides.
         let pipeline = job.pipeline.as_ref().map(|p| p.id).or_else(|| own.and_then(|own| own.pipeline));
-        if let (Some(true), JobState::Failed | JobState::Infrastructure | JobState::TimedOut, Some(pipeline)) =
-            (job.retried, seen.state, pipeline)
-        {
+        if let (Some(pipeline), true) = (pipeline, may_have_successor(&job, seen.state)) {
             let pipeline = PipelineAddress { project: address.project, pipeline, in_fork: false };
-            let newer = start::newest(&self.client, pipeline, name.as_str(), start::Which::Current).await?;
-            if let Some(newer) = newer.filter(|newer| newer.id > job.id) {
+            let newest = start::newest(&self.client, pipeline, &job.name, start::Which::Current).await?;
+            if let Some(newer) = newest.filter(|newest| newest.id > job.id) {
                 let run = JobAddress { project: address.project, job: newer.id }.run_ref(repo.key.id);
                 return Ok(observed(&newer, Some(RunRef::new(run))));
             }

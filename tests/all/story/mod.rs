@@ -25,4 +25,4 @@ macro_rules! on_both_forges {
     };
 }
 pub(crate) use on_both_forges;
-pub(crate) use stage::{HEAD, Side, Stage};
+pub(crate) use stage::{HEAD, SECRET, Side, Stage};

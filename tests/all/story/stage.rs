@@ -273,7 +273,7 @@ pattern = "board-*"
         };
     }
 
-    pub fn world(&self) -> &World {
+    pub fn world(&self) -> &Arc<World> {
         &self.life.as_ref().expect("a life").world
     }
 

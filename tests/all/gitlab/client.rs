@@ -147,7 +147,7 @@ async fn a_write_whose_answer_is_lost_is_unknown_and_sent_once_and_a_read_is_unr
         ("no answer in time", || Fault::Hang),
         ("a page instead of JSON", || Fault::AnswerAfterEffect(plain(200, "<html>busy</html>"))),
     ];
-    for (why, fault) in faults.into_iter().chain([("502", server_error as fn() -> Fault)]) {
+    for (why, fault) in faults.into_iter().chain([("502", server_error as MakeFault)]) {
         let bench = bench().await;
         bench.wire.break_next(Some(Method::POST), "/retry", 1, fault());
         let write = bench.client.retry_job(JOB).await.expect_err(why);

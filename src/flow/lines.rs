@@ -1,0 +1,117 @@
+//! What commands mean beyond their letters, and the lines that answer them: plain functions over values.
+//!
+//! Kept apart from `command.rs`, which does things; nothing here looks anything up.
+
+use retest_commands::{Command, MistakeKind, Retest, Selection, Selector};
+
+use crate::decide::{AnswerLine, LeaveItem, Reason, Refusal, RefusalKind, code};
+use crate::domain::{Retry, RetryId};
+
+pub(super) fn started_text(why: &str, number: u32) -> String {
+    format!("started, run {} ({why})", number + 1)
+}
+
+/// A `/test` in the words of a `/retest`; the verb tells them apart.
+pub(super) fn as_retest(test: &retest_commands::Test) -> Retest {
+    Retest {
+        selection: test.selection.clone(),
+        overrides: test.overrides.clone(),
+        flags: test.flags,
+        sha: test.sha.clone(),
+        times: test.times,
+        issue: test.issue,
+        reason: test.reason.clone(),
+    }
+}
+
+/// Whether jobs that passed are meant, too: by `--force`, or by naming everything.
+pub(super) fn forced(wish: &Retest) -> bool {
+    wish.flags.force || wish.selection.words.iter().any(Selector::is_everything)
+}
+
+/// What this version cannot do yet is refused by name, not left out silently.
+pub(super) fn supported(wish: &Retest) -> Result<(), Refusal> {
+    let missing = if wish.flags.with_needs {
+        "--with-needs"
+    } else if wish.times.is_some_and(|n| n > 1) {
+        "times="
+    } else {
+        return Ok(());
+    };
+    let text = format!("{} is understood, but this version does not do it yet", code(missing));
+    Err(Refusal::new(RefusalKind::Unsupported, text))
+}
+
+/// The open retries that a `/cancel` means: all of them without a name.
+pub(super) fn cancelled<'a>(selection: &Selection, retries: &'a [Retry]) -> Vec<&'a Retry> {
+    let all = selection.words.is_empty() && selection.whole.is_none();
+    retries
+        .iter()
+        .filter(|r| r.state.is_open() && r.id != RetryId(0) && (all || names(selection, r.job.as_str())))
+        .collect()
+}
+
+/// Whether a selection names this job. A reserved word in a `/cancel` means every retry.
+pub(super) fn names(selection: &Selection, job: &str) -> bool {
+    let word = |word: &Selector| match word {
+        Selector::Name(name) => name.to_lowercase() == job.to_lowercase(),
+        Selector::Glob(glob) => globset::Glob::new(glob).is_ok_and(|g| g.compile_matcher().is_match(job)),
+        Selector::Failed | Selector::Required | Selector::Optional | Selector::All => true,
+        Selector::Runner(_) | Selector::Platform(_) | Selector::Url(_) => false,
+    };
+    selection.whole.as_deref() == Some(job) || selection.words.iter().any(word)
+}
+
+/// A command as it was understood, for the report.
+pub(super) fn title(command: &Command) -> String {
+    let view = command.view();
+    let quoted = |arg: &String| if arg.contains(char::is_whitespace) { format!("\"{arg}\"") } else { arg.clone() };
+    let mut words = vec![format!("/{}", command.name())];
+    words.extend(view.args.iter().map(quoted));
+    words.extend(view.flags.iter().map(|flag| format!("--{flag}")));
+    words.extend(view.options.iter().map(|(key, value)| format!("{key}={value}")));
+    words.join(" ")
+}
+
+pub(super) fn cancel_lines(meant: &[&Retry], cancel: &mut Vec<RetryId>) -> Vec<AnswerLine> {
+    if meant.is_empty() {
+        return vec![whole(Reason::Nothing, "nothing to cancel: no retry of that name is under way on this head")];
+    }
+    cancel.extend(meant.iter().map(|r| r.id));
+    meant.iter().map(|r| line(r.job.as_str(), Reason::Cancelled, "cancelled".to_owned())).collect()
+}
+
+/// Commands that the grammar knows and this version does not do: they are refused by name and left out of the help.
+pub(super) const NOT_YET: [&str; 4] = ["flake", "autoretry", "override", "why"];
+
+/// The commands, or the one that was asked about.
+pub(super) fn help_lines(topic: Option<&str>) -> Vec<AnswerLine> {
+    let meant = |name: &str| !NOT_YET.contains(&name) && topic.is_none_or(|topic| topic == name);
+    retest_commands::COMMANDS
+        .iter()
+        .filter(|doc| meant(doc.name))
+        .map(|doc| whole(Reason::Listed, format!("{}: {}", code(doc.usage), doc.summary)))
+        .collect()
+}
+
+pub(super) fn mistake_line(kind: MistakeKind, hint: &str) -> AnswerLine {
+    let text = format!("not run: {}", crate::decide::plain_words(hint));
+    AnswerLine { job: None, reason: format!("{}/{}", Reason::NotUnderstood.as_str(), kind.as_str()), text }
+}
+
+pub(super) fn refusal_line(refusal: &Refusal) -> AnswerLine {
+    AnswerLine { job: None, reason: refusal.kind.as_str().to_owned(), text: format!("not run: {}", refusal.text) }
+}
+
+pub(super) fn leave_line(item: &LeaveItem) -> AnswerLine {
+    let job = (!item.name.is_empty()).then(|| item.name.as_str().into());
+    AnswerLine { job, reason: item.reason.as_str().to_owned(), text: item.text.clone() }
+}
+
+pub(super) fn line(job: &str, reason: Reason, text: String) -> AnswerLine {
+    AnswerLine { job: Some(job.into()), reason: reason.as_str().to_owned(), text }
+}
+
+pub(super) fn whole(reason: Reason, text: impl Into<String>) -> AnswerLine {
+    AnswerLine { job: None, reason: reason.as_str().to_owned(), text: text.into() }
+}
