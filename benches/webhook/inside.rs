@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use retest_bot::decide::{
-    Ask, Authorised, JobView, Limits, Plan, Rights, RunnerFacts, Snapshot, Standalone, Verb, Wish, authorise, plan, states,
+    Ask, Authorised, JobView, LastHour, Limits, Plan, Rights, RunnerFacts, Snapshot, Standalone, Verb, Wish, authorise,
+    plan, states,
 };
 use retest_bot::domain::{
     Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder, RunRef,
@@ -89,6 +90,7 @@ fn decide(jobs: &[Job], wish: &Retest) -> anyhow::Result<Plan> {
         retries: 0,
         platform: None,
         overrides: Vec::new(),
+        groups: Vec::new(),
         job: job.clone(),
     };
     let author = Actor { id: 1, login: "ann".to_owned(), is_bot: false };
@@ -116,7 +118,8 @@ fn decide(jobs: &[Job], wish: &Retest) -> anyhow::Result<Plan> {
         change,
         jobs: jobs.iter().map(view).collect(),
         runners: BTreeMap::from([(RunnerName::new("lab"), facts)]),
-        limits: Limits { jobs_max: usize::MAX },
+        limits: Limits::NONE,
+        last_hour: LastHour::default(),
         now: Timestamp::default(),
     };
     let proof: Authorised = authorise(Ask::Retest, &snapshot.change, &author, Role::Write, &Rights::default())

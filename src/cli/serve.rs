@@ -1,5 +1,6 @@
 //! `retest-bot serve`: runs until it is told to stop. The first SIGTERM or SIGINT drains, the second stops at once.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -46,7 +47,8 @@ pub(super) fn runtime(workers: Option<usize>) -> anyhow::Result<tokio::runtime::
 fn start_log(settings: &Settings) -> anyhow::Result<()> {
     // octocrab logs each failed request itself; failures are logged once, where they are handled.
     let filter = EnvFilter::try_new(format!("{},octocrab=off", settings.log.filter)).context("log.filter")?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let coloured = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(coloured);
     match settings.log.format {
         LogFormat::Json => builder.json().flatten_event(true).init(),
         LogFormat::Text => builder.init(),
