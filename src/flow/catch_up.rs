@@ -44,7 +44,8 @@ impl World {
                 Err(error) => {
                     tracing::warn!(repository = %repo.full_name, %error, "missed comments could not be looked for");
                     self.count_failure(repo.key.forge.as_str(), &error);
-                    complete = false;
+                    // What is refused for good, such as a deleted repository, holds nobody else up.
+                    complete &= !error.is_passing();
                 }
             }
         }

@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 
 use retest_commands::{Command, Parsed, ParsedCommand, Retest};
-use sha2::{Digest, Sha256};
 
 use super::dispatch::Order;
 use super::lines::{
-    as_retest, cancel_lines, cancelled, forced, help_lines, leave_line, line, mistake_line, refusal_line, started_text,
-    supported, title, whole,
+    as_retest, cancel_lines, cancelled, dispatch_key, forced, help_lines, joined, leave_line, line, mistake_line,
+    refusal_line, started_text, supported, title, whole,
 };
 use super::points::Point;
 use super::snapshot::AskError;
@@ -21,14 +20,17 @@ use crate::decide::{
     authorise, code, is_own_text, job_list, needed,
 };
 use crate::domain::{
-    Actor, Change, ChangeKey, CommentAction, CommentEvent, CommentRef, CommitSha, DispatchKey, ForgeEvent, PressEvent,
-    Pressed, Repo, Retry, RetryEvent, RetryId, RetryState, Timestamp,
+    Actor, Change, ChangeAction, CommentAction, CommentEvent, CommentRef, CommitSha, ForgeEvent, PressEvent, Pressed,
+    Repo, Retry, RetryEvent, RetryId, RetryState, Timestamp,
 };
 use crate::ports::{CallError, Forge, Reaction};
-use crate::store::StoredDelivery;
+use crate::store::{PostKind, StoredDelivery};
 
 /// Failed tries after which a command is answered with "could not look it up".
 const TRIES_MAX: u32 = 6;
+
+/// A comment that arrives later than this may be about a head that its writer did not see.
+const FRESH: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// The identifier of our check run's button.
 pub(super) const BUTTON: &str = "retest-failed";
@@ -41,6 +43,8 @@ struct Asked<'a> {
     actor: Actor,
     comment: Option<CommentRef>,
     internal: bool,
+    /// Whether the head is known that the change had when this was asked.
+    head_seen: bool,
     delivery: &'a StoredDelivery,
 }
 
@@ -111,6 +115,7 @@ impl World {
             actor: comment.author.clone(),
             comment: Some(comment.comment.clone()),
             internal: comment.internal,
+            head_seen: head_then.is_some() && delivery.at.since(comment.created_at) <= FRESH,
             delivery,
         };
         let gate = self.gate(&asked.change, head_then.as_ref(), comment.created_at, delivery.at);
@@ -148,9 +153,12 @@ impl World {
                 actor: press.sender.clone(),
                 comment: None,
                 internal: false,
+                head_seen: true,
                 delivery,
             };
             let outcome = self.answer_all(&asked, &parsed).await?;
+            // The press has set our check back at the forge: it must be posted again, whatever came of it.
+            self.store.forget_posted(&press.repo.key, &press.sha, PostKind::Check).await?;
             self.keep(&asked, outcome).await?;
         }
         Ok(())
@@ -180,18 +188,23 @@ impl World {
         delivery: &StoredDelivery,
         comment: &CommentEvent,
     ) -> Result<(Change, Option<CommitSha>), AskError> {
-        if let Some(stored) = self.store.change(&comment.change, delivery.row).await? {
-            return Ok((stored.change, comment.head.clone().or(stored.head_then)));
+        let stored = self.store.change(&comment.change, delivery.row).await?;
+        let then = stored.as_ref().and_then(|s| s.head_then.clone());
+        if let Some(stored) = stored {
+            // A push or a close that no webhook told of would bind the command to the wrong head for ever.
+            let known = self.is_confirmed(&comment.change) && stored.change.open == comment.open;
+            if known && comment.head.as_ref().is_none_or(|head| *head == stored.change.head) {
+                return Ok((stored.change, comment.head.clone().or(then)));
+            }
         }
-        let change = match &comment.change_facts {
-            Some(facts) => facts.as_ref().clone(),
-            None => forge.change(&comment.repo, comment.change.number).await?,
-        };
+        let change = forge.change(&comment.repo, comment.change.number).await?;
         let mut tx = self.store.begin().await?;
         tx.put_repo(&comment.repo).await?;
-        tx.put_change(&change, delivery.row).await?;
+        let action = if change.open { ChangeAction::Edited } else { ChangeAction::Closed };
+        self.take_change(&mut tx, &change, action, (delivery.row, delivery.at)).await?;
+        let change = tx.change(&comment.change).await?.unwrap_or(change);
         tx.commit().await?;
-        Ok((change, comment.head.clone()))
+        Ok((change, comment.head.clone().or(then)))
     }
 
     /// The rules that refuse a whole comment without asking anybody.
@@ -432,6 +445,7 @@ impl World {
                 self.abandon(&mut tx, &mut retry, RetryEvent::CancelAsked, now).await?;
             }
         }
+        let mut answers = outcome.answers.clone();
         let mut stored = Vec::new();
         for mut retry in outcome.start.iter().cloned() {
             if let Some(id) = tx.new_retry(&retry, None).await? {
@@ -439,11 +453,13 @@ impl World {
                 let what = format!("requested by {}: {}", retry.asker.login, retry.why);
                 tx.audit(key, head, retry.job.as_str(), &what, now).await?;
                 stored.push(retry);
+            } else {
+                joined(&mut answers, &retry);
             }
         }
         let started = !stored.is_empty();
         let orders: Vec<Order> = self.claim(&mut tx, stored, now).await?;
-        for (command, lines) in &outcome.answers {
+        for (command, lines) in &answers {
             let answer = Answer {
                 asker: asked.actor.login.clone(),
                 command: command.clone(),
@@ -484,17 +500,6 @@ fn reaction_for(outcome: &Outcome, started: bool) -> Reaction {
     }
 }
 
-/// The key of the `number`-th retry of a job on a head: the same wish always has the same key.
-fn dispatch_key(change: &ChangeKey, sha: &CommitSha, (job, scope): (&str, &str), number: u32) -> DispatchKey {
-    let mut hash = Sha256::new();
-    let (repo, change_number) = (change.repo.id.to_string(), change.number.to_string());
-    for part in [change.repo.forge.as_str(), &repo, &change_number, sha.as_str(), scope, job, &number.to_string()] {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    DispatchKey::new(format!("retest-{}", hex::encode(hash.finalize()).get(..24).unwrap_or_default()))
-}
-
 fn pinned(asked: &Asked<'_>, wish: &Retest) -> Result<(), Refusal> {
     match &wish.sha {
         Some(sha) if !asked.change.head.starts_with(sha) => {
@@ -512,6 +517,13 @@ fn approve(asked: &Asked<'_>, sha: Option<&str>, outcome: &mut Outcome) -> Resul
     {
         let text =
             format!("the head is {}, not {}; look at it again before you approve it", code(head.short()), code(sha));
+        return Err(Refusal::new(RefusalKind::NotThisHead, text));
+    }
+    if sha.is_none() && !asked.head_seen {
+        let text = format!(
+            "this bot cannot tell which head you looked at; write it: {}",
+            code(&format!("/ok-to-test {head}"))
+        );
         return Err(Refusal::new(RefusalKind::NotThisHead, text));
     }
     outcome.approve = Some(head.clone());

@@ -117,8 +117,11 @@ impl World {
         let Some(first) = retries.first() else { return Ok(None) };
         let (repo, sha) = (first.change.repo.clone(), first.sha.clone());
         let busy = self.store.open_in_group(&repo, group).await?.iter().any(|r| r.state.may_have_run());
-        let bad = usize::try_from(self.store.bad_in_group(&repo, &sha, group).await?).unwrap_or(usize::MAX);
-        let whole_group = retries.len() >= bad.max(2);
+        let mut bad = self.store.bad_in_group(&repo, &sha, group).await?;
+        let mut wanted: Vec<(String, String)> = retries.iter().map(|r| (r.job.to_string(), r.scope.clone())).collect();
+        bad.sort();
+        wanted.sort();
+        let whole_group = wanted.len() > 1 && wanted == bad;
         let go = if busy {
             Vec::new()
         } else if whole_group {
@@ -251,6 +254,7 @@ impl World {
         }
         tx.commit().await?;
         self.wake.report.notify_one();
+        self.wake.follow.notify_one();
         Ok(())
     }
 
@@ -263,7 +267,9 @@ impl World {
     ) -> Result<(), FlowError> {
         let now = self.now();
         let handle = started.runs.iter().find(|(key, _)| *key == retry.key).map(|(_, handle)| handle.clone());
-        retry.handle = handle.or_else(|| retry.handle.take()).map(|handle| later_than(retry.source_order, handle));
+        retry.handle = handle
+            .or_else(|| retry.handle.take())
+            .map(|handle| later_than(retry.source_order, handle, self.is_native(retry)));
         retry.also.clone_from(&started.also);
         if retry.also.is_empty()
             && let Some(group) = retry.group.as_deref()
@@ -377,9 +383,11 @@ impl World {
     }
 }
 
-/// The new run comes after the one that it repeats, even when a clock gave both the same time.
-fn later_than(source: RunOrder, mut handle: RunHandle) -> RunHandle {
-    handle.order = handle.order.max(RunOrder(source.0, source.1 + 1));
+/// The new run comes after the one that it repeats. Runs of our own are counted on from it: their clocks, and whatever
+/// numbers the source was ordered by, need not agree.
+fn later_than(source: RunOrder, mut handle: RunHandle, native: bool) -> RunHandle {
+    let next = RunOrder(source.0, source.1 + 1);
+    handle.order = if native || source == RunOrder::default() { handle.order.max(next) } else { next };
     handle
 }
 

@@ -40,8 +40,10 @@ type Pass = fn(Arc<World>) -> std::pin::Pin<Box<dyn Future<Output = Result<Progr
 enum Due {
     /// The next poll: what it waits for is told by a wake-up, but may have been put off.
     Poll,
-    /// The next retry that is due.
-    Retries,
+    /// The next retry that may be started.
+    Starts,
+    /// The next run to be looked at.
+    Looks,
     /// The next post that is due.
     Posts,
 }
@@ -54,8 +56,8 @@ impl Driver {
         let mut driver = Self { tasks: JoinSet::new(), stop: CancellationToken::new() };
         let loops: [Loop; 4] = [
             ("intake", |w| Box::pin(async move { w.intake_pass().await }), |w| &w.wake.intake, Due::Poll),
-            ("dispatch", |w| Box::pin(async move { w.dispatch_pass().await }), |w| &w.wake.dispatch, Due::Retries),
-            ("follow", |w| Box::pin(async move { w.follow_pass().await }), |w| &w.wake.follow, Due::Retries),
+            ("dispatch", |w| Box::pin(async move { w.dispatch_pass().await }), |w| &w.wake.dispatch, Due::Starts),
+            ("follow", |w| Box::pin(async move { w.follow_pass().await }), |w| &w.wake.follow, Due::Looks),
             ("report", |w| Box::pin(async move { w.report_pass().await }), |w| &w.wake.report, Due::Posts),
         ];
         for one in loops {
@@ -109,7 +111,8 @@ async fn run(world: &Arc<World>, (name, pass, wake, due): Loop, stop: Cancellati
 async fn until_due(world: &World, due: Due) -> Duration {
     let next = match due {
         Due::Poll => return POLL,
-        Due::Retries => world.store.next_due().await,
+        Due::Starts => world.store.next_start().await,
+        Due::Looks => world.store.next_look().await,
         Due::Posts => world.store.next_report().await,
     };
     let now = world.now();
@@ -124,12 +127,15 @@ async fn keep_house(world: &Arc<World>, stop: CancellationToken) {
     let mut forget = tokio::time::interval(FORGET_EVERY);
     let mut catch_up = tokio::time::interval(world.rules.catch_up_every);
     let mut count = tokio::time::interval(Duration::from_secs(15));
-    world.learn_selves().await;
+    tokio::select! { () = stop.cancelled() => return, () = world.learn_selves() => {} }
     loop {
         let result = tokio::select! {
             () = stop.cancelled() => return,
             _ = forget.tick() => forget_old(world).await,
-            _ = catch_up.tick() => world.catch_up_pass().await.map(|_| ()),
+            _ = catch_up.tick() => tokio::select! {
+                () = stop.cancelled() => return,
+                result = world.catch_up_pass() => result.map(|_| ()),
+            },
             _ = count.tick() => look_around(world).await,
         };
         if let Err(error) = result {

@@ -3,8 +3,8 @@
 
 use super::world::{FlowError, World};
 use crate::domain::{
-    Change, ChangeAction, CommitSha, Conclusion, ForgeEvent, JobEvent, JobObservation, Origin, Repo, Retry, RetryEvent,
-    RunHandle, RunObservation, Timestamp,
+    Change, ChangeAction, CommitSha, Conclusion, ForgeEvent, JobEvent, JobObservation, JobState, Origin, Repo, Retry,
+    RetryEvent, RetryState, RunHandle, RunObservation, Timestamp,
 };
 use crate::store::{StoredDelivery, Tx};
 
@@ -17,7 +17,7 @@ impl World {
             match &fact.event {
                 ForgeEvent::Change { repo, change, action } => {
                     tx.put_repo(repo).await?;
-                    self.take_change(&mut tx, change, *action, fact).await?;
+                    self.take_change(&mut tx, change, *action, (fact.row, fact.at)).await?;
                 }
                 ForgeEvent::Jobs(event) => {
                     tx.put_repo(&event.repo).await?;
@@ -33,27 +33,34 @@ impl World {
         Ok(())
     }
 
-    async fn take_change(
+    /// Takes news of a change into the record; what it means for open retries is done with it.
+    pub(super) async fn take_change(
         &self,
         tx: &mut Tx,
         news: &Change,
         action: ChangeAction,
-        fact: &StoredDelivery,
+        (row, at): (i64, Timestamp),
     ) -> Result<(), FlowError> {
         let old = tx.change(&news.key).await?;
         if old.as_ref().is_some_and(|old| old.updated_at > news.updated_at) {
             return Ok(());
         }
         let change = merged(old.as_ref(), news);
-        tx.put_change(&change, fact.row).await?;
+        tx.put_change(&change, row).await?;
         let moved = old.as_ref().is_some_and(|old| old.head != change.head);
         if moved && action == ChangeAction::HeadMoved {
             // The head appeared while we listened, so every job event about it is still to come.
-            tx.put_revision(&change.key.repo, &change.head, fact.at).await?;
+            tx.put_revision(&change.key.repo, &change.head, at).await?;
         }
+        self.confirm(&change.key);
         let head = change.open.then_some(&change.head);
+        let mut abandoned = false;
         for mut retry in tx.open_elsewhere(&change.key, head).await? {
-            self.abandon(tx, &mut retry, RetryEvent::HeadGone, self.now()).await?;
+            abandoned |= self.abandon(tx, &mut retry, RetryEvent::HeadGone, self.now()).await?;
+        }
+        if abandoned {
+            // The report is about the present head; that of the old one must not stay as it was.
+            tx.want_report(&change.key, &change.head, self.now().plus(self.rules.report_delay)).await?;
         }
         Ok(())
     }
@@ -72,6 +79,7 @@ impl World {
         retry.state = next;
         retry.ended_at = Some(now);
         tx.put_retry(retry, None).await?;
+        self.close_record(tx, retry, now).await?;
         tx.audit(&retry.change, &retry.sha, retry.job.as_str(), retry.state.word(), now).await?;
         tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
         self.metrics.retry_ended(retry.runner.as_str(), retry.state.word());
@@ -81,6 +89,17 @@ impl World {
             tx.want_cancellation(retry.id, now).await?;
         }
         Ok(true)
+    }
+
+    /// Ends the record of a run that we no longer follow and that nobody else reports, so that it can be retested.
+    async fn close_record(&self, tx: &mut Tx, retry: &Retry, now: Timestamp) -> Result<(), FlowError> {
+        let Some(handle) = retry.handle.as_ref().filter(|_| !self.is_native(retry)) else { return Ok(()) };
+        let state = match retry.state {
+            RetryState::Cancelled | RetryState::Superseded => JobState::Cancelled,
+            _ => JobState::Lost,
+        };
+        let end = RunObservation { state, cause: None, url: None, run: None, order: handle.order };
+        self.put_followed(tx, retry, &end, now).await
     }
 
     /// Takes reports about jobs into the record and steps the retries that they are about.
@@ -160,7 +179,7 @@ impl World {
         let now = self.now();
         let event = match Conclusion::of(seen.state) {
             Some(end) => RetryEvent::Ended(end),
-            None if seen.state == crate::domain::JobState::Running => RetryEvent::Started,
+            None if seen.state == JobState::Running => RetryEvent::Started,
             None => RetryEvent::Accepted,
         };
         let before = retry.clone();

@@ -13,6 +13,9 @@ use crate::domain::{
 use crate::ports::{CallError, Found};
 use crate::store::Tx;
 
+/// Looks in a row that a runner may refuse before its run counts as gone: a token may be expired for a while.
+const REFUSALS_MAX: u32 = 3;
+
 /// Retries looked at per pass.
 const BATCH: u32 = 200;
 
@@ -65,13 +68,16 @@ impl World {
         let Some(entry) = self.runner(&retry.runner) else { return Ok(()) };
         let seen = match entry.runner.observe(repo, &retry.job, handle).await {
             Ok(seen) => seen,
+            Err(error @ CallError::Refused { .. }) if retry.tries < REFUSALS_MAX => {
+                return self.look_later(retry, &error).await;
+            }
             Err(CallError::Refused { log, .. }) => {
                 tracing::warn!(runner = %retry.runner, key = %retry.key, %log, "a run is gone from its runner");
                 return self.close_lost(retry, &log).await;
             }
             Err(error) => return self.look_later(retry, &error).await,
         };
-        self.take_observation(repo, retry, &seen).await
+        self.take_observation(retry, &seen).await
     }
 
     /// Takes news of a run that we started into the record and the retry. Webhooks of runners, polling and callbacks
@@ -79,11 +85,14 @@ impl World {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn take_observation(&self, repo: &Repo, retry: &Retry, seen: &RunObservation) -> Result<(), FlowError> {
+    pub async fn take_observation(&self, retry: &Retry, seen: &RunObservation) -> Result<(), FlowError> {
         let now = self.now();
         let mut tx = self.store.begin().await?;
+        let given = retry.handle.clone();
         let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state.is_open()) else { return Ok(()) };
-        self.put_followed(&mut tx, repo, &retry, seen, now).await?;
+        // A callback may be faster than the runner's answer, and then brings the handle with it.
+        retry.handle = retry.handle.or(given);
+        self.put_followed(&mut tx, &retry, seen, now).await?;
         let changed = self.see_run(&mut tx, &mut retry, seen).await?;
         if retry.state.is_open() {
             retry.tries = if changed { 0 } else { retry.tries.saturating_add(1) };
@@ -93,26 +102,27 @@ impl World {
         tx.commit().await?;
         self.wake.report.notify_one();
         self.wake.dispatch.notify_one();
+        self.wake.follow.notify_one();
         Ok(())
     }
 
     /// Keeps the record's newest run true for runs that nobody else reports.
-    async fn put_followed(
+    pub(super) async fn put_followed(
         &self,
         tx: &mut Tx,
-        repo: &Repo,
         retry: &Retry,
         seen: &RunObservation,
         now: Timestamp,
     ) -> Result<(), FlowError> {
         let Some(handle) = &retry.handle else { return Ok(()) };
-        let known = tx.job(&repo.key, &retry.sha, &retry.job, &retry.scope).await?.map(|job| job.newest);
+        let known = tx.job(&retry.change.repo, &retry.sha, &retry.job, &retry.scope).await?.map(|job| job.newest);
         let news = JobObservation {
             name: retry.job.clone(),
             scope: retry.scope.clone(),
             origin: known.as_ref().map_or(Origin::Followed, |k| k.origin.clone()),
             run: seen.run.clone().unwrap_or_else(|| RunRef::new(handle.id.clone())),
-            order: seen.order.max(handle.order),
+            // What our own runs have in the second place counts restarts; their own clocks and ours need not agree.
+            order: if self.is_native(retry) { seen.order.max(handle.order) } else { handle.order },
             group: retry.group.clone(),
             state: seen.state,
             cause: seen.cause.clone(),
@@ -122,7 +132,7 @@ impl World {
             needs: known.and_then(|k| k.needs),
             at: now,
         };
-        tx.put_job(&repo.key, &retry.sha, &news, Some(&retry.runner)).await?;
+        tx.put_job(&retry.change.repo, &retry.sha, &news, Some(&retry.runner)).await?;
         Ok(())
     }
 
@@ -140,7 +150,8 @@ impl World {
         };
         let now = self.now();
         let mut tx = self.store.begin().await?;
-        let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state.is_open()) else { return Ok(()) };
+        let still = |r: &Retry| r.state == retry.state && !self.flies(r.id);
+        let Some(mut retry) = tx.retry(retry.id).await?.filter(still) else { return Ok(()) };
         tracing::info!(runner = %retry.runner, key = %retry.key, ?found, "read back a doubtful dispatch");
         match &found {
             Found::Sent(started) => self.save_started(&mut tx, &mut retry, started).await?,
@@ -170,7 +181,8 @@ impl World {
         let mut tx = self.store.begin().await?;
         let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state.is_open()) else { return Ok(()) };
         retry.tries = retry.tries.saturating_add(1);
-        retry.due_at = self.now().plus(error.wait(retry.tries)).min(retry.deadline_at);
+        let wait = error.wait(retry.tries).max(self.poll_after(&retry));
+        retry.due_at = self.now().plus(wait).min(retry.deadline_at);
         if retry.state == RetryState::Dispatching {
             // Its dispatcher is gone: from here on it is a doubt.
             step(&mut retry, RetryEvent::NoAnswer);
@@ -181,9 +193,8 @@ impl World {
     }
 
     async fn close_lost(&self, retry: &Retry, why: &str) -> Result<(), FlowError> {
-        let Some(repo) = self.store.repo(&retry.change.repo).await? else { return Ok(()) };
         let order = retry.handle.as_ref().map_or(retry.source_order, |h| h.order);
         let seen = RunObservation { state: JobState::Lost, cause: Some(why.to_owned()), url: None, run: None, order };
-        self.take_observation(&repo, retry, &seen).await
+        self.take_observation(retry, &seen).await
     }
 }

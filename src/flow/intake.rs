@@ -17,7 +17,7 @@ impl World {
     /// # Errors
     /// When the store fails; nothing is lost by it.
     pub async fn intake_pass(self: &Arc<Self>) -> Result<Progress, FlowError> {
-        let waiting = self.store.waiting_deliveries(BATCH).await?;
+        let waiting = self.store.waiting_deliveries(self.now(), BATCH).await?;
         let (commands, facts): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|d| d.lane.is_some());
         let mut done = facts.len();
         if !facts.is_empty() {

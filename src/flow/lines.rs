@@ -3,9 +3,10 @@
 //! Kept apart from `command.rs`, which does things; nothing here looks anything up.
 
 use retest_commands::{Command, MistakeKind, Retest, Selection, Selector};
+use sha2::{Digest, Sha256};
 
 use crate::decide::{AnswerLine, LeaveItem, Reason, Refusal, RefusalKind, code};
-use crate::domain::{Retry, RetryId};
+use crate::domain::{ChangeKey, CommitSha, DispatchKey, Retry, RetryId};
 
 pub(super) fn started_text(why: &str, number: u32) -> String {
     format!("started, run {} ({why})", number + 1)
@@ -114,4 +115,29 @@ pub(super) fn line(job: &str, reason: Reason, text: String) -> AnswerLine {
 
 pub(super) fn whole(reason: Reason, text: impl Into<String>) -> AnswerLine {
     AnswerLine { job: None, reason: reason.as_str().to_owned(), text: text.into() }
+}
+
+/// The key of the `number`-th retry of a job on a head: the same wish always has the same key.
+pub(super) fn dispatch_key(
+    change: &ChangeKey,
+    sha: &CommitSha,
+    (job, scope): (&str, &str),
+    number: u32,
+) -> DispatchKey {
+    let mut hash = Sha256::new();
+    let (repo, change_number) = (change.repo.id.to_string(), change.number.to_string());
+    for part in [change.repo.forge.as_str(), &repo, &change_number, sha.as_str(), scope, job, &number.to_string()] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    DispatchKey::new(format!("retest-{}", hex::encode(hash.finalize()).get(..24).unwrap_or_default()))
+}
+
+/// Somebody else's wish for the same job was stored at the same moment: this one joins it.
+pub(super) fn joined(answers: &mut [(String, Vec<AnswerLine>)], retry: &Retry) {
+    let lines = answers.iter_mut().flat_map(|(_, lines)| lines);
+    for line in lines.filter(|l| l.job.as_ref() == Some(&retry.job) && l.reason == Reason::Started.as_str()) {
+        line.reason = Reason::Joined.as_str().to_owned();
+        line.text = "a retry of it is under way; joined".to_owned();
+    }
 }

@@ -111,8 +111,8 @@ impl World {
         } else {
             Ok(())
         };
-        // One refusal does not stop the others; the first is what is told.
-        Ok(statuses.and(check).and(report))
+        // One refusal does not stop the others; one that passes is what is told, so that it is tried again.
+        Ok(first_passing(first_passing(statuses, check), report))
     }
 
     async fn post_statuses(
@@ -138,7 +138,7 @@ impl World {
                     let place = (&repo.key, &wanted.sha);
                     self.store.put_posted(place, PostKind::Status, &post.context, &new, self.now()).await?;
                 }
-                Err(error) => result = result.and(Err(error)),
+                Err(error) => result = first_passing(result, Err(error)),
             }
         }
         Ok(result)
@@ -197,5 +197,14 @@ impl World {
             }
             Err(error) => Ok(Err(error)),
         }
+    }
+}
+
+/// Of two results the failure that may pass, else the first failure.
+fn first_passing(first: Result<(), CallError>, second: Result<(), CallError>) -> Result<(), CallError> {
+    match (first, second) {
+        (Err(first), Err(second)) if !first.is_passing() && second.is_passing() => Err(second),
+        (Err(first), _) => Err(first),
+        (Ok(()), second) => second,
     }
 }

@@ -14,10 +14,13 @@ use super::metrics::Metrics;
 use super::points::{Point, StopAt, Stopped};
 use crate::decide::{Limits, Posts, Rights};
 use crate::domain::{
-    Actor, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp,
+    Actor, ChangeKey, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp,
 };
 use crate::ports::{CallError, Clock, Forge, Runner, RunnerKind};
 use crate::store::{Store, StoreError};
+
+/// Changes whose confirmation is kept in memory.
+const CONFIRMED_MAX: usize = 50_000;
 
 /// Why a pass ended early.
 #[derive(Debug, Error)]
@@ -191,6 +194,7 @@ pub struct World {
     pub wake: Wake,
     pub(super) roles: Mutex<HashMap<(RepoKey, u64), (Role, Timestamp)>>,
     pub(super) in_flight: Mutex<HashSet<RetryId>>,
+    pub(super) confirmed: Mutex<HashSet<ChangeKey>>,
     pub(super) handed_over: Mutex<Vec<super::dispatch::Order>>,
     pub(super) tasks: super::tasks::Tasks,
 }
@@ -234,6 +238,7 @@ impl World {
             clock,
             roles: Mutex::default(),
             in_flight: Mutex::default(),
+            confirmed: Mutex::default(),
             handed_over: Mutex::default(),
             tasks: super::tasks::Tasks::default(),
         }
@@ -324,6 +329,19 @@ impl World {
 
     pub(super) fn reach(&self, point: Point) -> Result<(), Stopped> {
         self.stop_at.reach(point)
+    }
+
+    /// The state of a change was told or asked for in this life.
+    pub(super) fn confirm(&self, change: &ChangeKey) {
+        let mut all = self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= CONFIRMED_MAX {
+            all.clear(); // they are asked for again: slower, never wrong
+        }
+        all.insert(change.clone());
+    }
+
+    pub(super) fn is_confirmed(&self, change: &ChangeKey) -> bool {
+        self.confirmed.lock().unwrap_or_else(PoisonError::into_inner).contains(change)
     }
 
     pub(super) fn fly(&self, id: RetryId, on: bool) {

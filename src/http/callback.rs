@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::{Http, webhook};
-use crate::domain::{DispatchKey, RunHandle, RunnerName};
+use crate::domain::{DispatchKey, Retry, RunHandle, RunnerName};
 
 pub(super) async fn receive(
     State(http): State<Http>,
@@ -30,7 +30,7 @@ pub(super) async fn receive(
             return refuse();
         }
     };
-    match take(&http, &key, &seen).await {
+    match take(&http, entry.runner.name(), &key, &seen).await {
         Ok(true) => (StatusCode::ACCEPTED, "taken\n").into_response(),
         Ok(false) => refuse(),
         Err(error) => {
@@ -42,16 +42,17 @@ pub(super) async fn receive(
 
 async fn take(
     http: &Http,
+    runner: &RunnerName,
     key: &DispatchKey,
     seen: &crate::domain::RunObservation,
 ) -> Result<bool, crate::flow::FlowError> {
     let world = &http.world;
-    let Some(mut retry) = world.store.retry_by_key(key).await? else { return Ok(false) };
-    let Some(repo) = world.store.repo(&retry.change.repo).await? else { return Ok(false) };
+    let mine = |r: &Retry| r.runner == *runner;
+    let Some(mut retry) = world.store.retry_by_key(key).await?.filter(mine) else { return Ok(false) };
     if retry.handle.is_none() {
         // The callback was faster than the answer to the start; it also settles a doubt.
         retry.handle = Some(RunHandle { id: key.to_string(), order: seen.order, url: seen.url.clone() });
     }
-    world.take_observation(&repo, &retry, seen).await?;
+    world.take_observation(&retry, seen).await?;
     Ok(true)
 }

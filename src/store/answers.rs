@@ -190,6 +190,24 @@ impl Store {
         Ok(())
     }
 
+    /// Has what was posted on a commit posted once more. The forge's id of it stays known.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn forget_posted(&self, repo: &RepoKey, sha: &CommitSha, kind: PostKind) -> Result<()> {
+        sqlx::query(
+            "UPDATE statuses SET data = json_set(data, '$.post.title', '') \
+             WHERE forge = $1 AND repo = $2 AND sha = $3 AND kind = $4",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(sha.as_str())
+        .bind(kind.word())
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
     /// Reactions to be made.
     ///
     /// # Errors

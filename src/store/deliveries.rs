@@ -184,17 +184,23 @@ impl Store {
         wait.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// The oldest deliveries that wait, in order of arrival.
+    /// The oldest deliveries that are due, in order of arrival: facts, and commands of which no earlier one of their lane
+    /// is put off. At most `limit` of each.
     ///
     /// # Errors
     /// When the database is not there. A row that cannot be read is set aside, not an error.
-    pub async fn waiting_deliveries(&self, limit: u32) -> Result<Vec<StoredDelivery>> {
+    pub async fn waiting_deliveries(&self, now: Timestamp, limit: u32) -> Result<Vec<StoredDelivery>> {
         type Row = (i64, String, String, Option<String>, String, i64, i64, u32);
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT id, forge, delivery, lane, event, received_at, due_at, tries FROM deliveries \
-             WHERE state = 0 ORDER BY id LIMIT $1",
+             WHERE id IN (SELECT id FROM deliveries WHERE state = 0 AND lane IS NULL ORDER BY id LIMIT $1) \
+             OR id IN (SELECT id FROM deliveries d WHERE state = 0 AND lane IS NOT NULL AND due_at <= $2 \
+                AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.state = 0 AND e.lane IS NOT NULL \
+                    AND e.forge = d.forge AND e.lane = d.lane AND e.id < d.id AND e.due_at > $2) ORDER BY id LIMIT $1) \
+             ORDER BY id",
         )
         .bind(limit)
+        .bind(now.ms())
         .fetch_all(&self.read)
         .await?;
         let mut out = Vec::with_capacity(rows.len());
@@ -271,9 +277,8 @@ impl Store {
             "DELETE FROM statuses WHERE at < $1",
             "DELETE FROM heads WHERE (forge, repo, number) IN \
                 (SELECT forge, repo, number FROM changes WHERE updated_at < $1 AND open = 0)",
-            "DELETE FROM jobs WHERE (forge, repo, sha) IN (SELECT r.forge, r.repo, r.sha FROM revisions r \
-                WHERE r.known_from < $1 AND NOT EXISTS (SELECT 1 FROM changes c \
-                WHERE c.forge = r.forge AND c.repo = r.repo AND c.head = r.sha AND c.open = 1))",
+            "DELETE FROM jobs WHERE at < $1 AND NOT EXISTS (SELECT 1 FROM changes c \
+                WHERE c.forge = jobs.forge AND c.repo = jobs.repo AND c.head = jobs.sha AND c.open = 1)",
             "DELETE FROM revisions WHERE known_from < $1 AND NOT EXISTS (SELECT 1 FROM changes c \
                 WHERE c.forge = revisions.forge AND c.repo = revisions.repo AND c.head = revisions.sha AND c.open = 1)",
             "DELETE FROM changes WHERE updated_at < $1 AND open = 0",

@@ -133,7 +133,7 @@ impl Store {
     /// When the database is not there.
     pub async fn changes_at(&self, repo: &RepoKey, sha: &CommitSha) -> Result<Vec<Change>> {
         let rows: Vec<(String,)> = sqlx::query_as(
-            "SELECT data FROM changes WHERE forge = $1 AND repo = $2 AND head = $3 AND open = 1 ORDER BY number",
+            "SELECT data FROM changes INDEXED BY changes_head WHERE forge = $1 AND repo = $2 AND head = $3 AND open = 1",
         )
         .bind(repo.forge.as_str())
         .bind(db(repo.id))
@@ -163,12 +163,15 @@ impl Store {
     /// # Errors
     /// When the database is not there.
     pub async fn jobs(&self, repo: &RepoKey, sha: &CommitSha, query: &JobQuery) -> Result<Vec<Job>> {
-        let base = format!("SELECT {JOB_COLUMNS} FROM jobs WHERE forge = $1 AND repo = $2 AND sha = $3");
+        // The index is named: without statistics SQLite walks all jobs of the revision along the primary key instead.
+        let base =
+            |index: &str| format!("SELECT {JOB_COLUMNS} FROM jobs {index} WHERE forge = $1 AND repo = $2 AND sha = $3");
         let (text, names) = match query {
-            JobQuery::Bad => (format!("{base} AND bad = 1 ORDER BY name, scope"), None),
-            JobQuery::All => (format!("{base} ORDER BY name, scope"), None),
+            JobQuery::Bad => (format!("{} AND bad = 1 ORDER BY name, scope", base("INDEXED BY jobs_bad")), None),
+            JobQuery::All => (format!("{} ORDER BY name, scope", base("")), None),
             JobQuery::Named(names) => {
                 let folded: Vec<String> = names.iter().map(|n| n.to_lowercase()).collect();
+                let base = base("INDEXED BY jobs_folded");
                 let text = format!("{base} AND folded IN (SELECT value FROM json_each($4)) ORDER BY name, scope");
                 (text, Some(to_json("names", &folded)?))
             }
@@ -183,21 +186,21 @@ impl Store {
         sql.fetch_all(&self.read).await?.iter().map(job_from).collect()
     }
 
-    /// How many jobs of a group a plain `/retest` would mean: tells whether an order covers all failed jobs of it.
+    /// The jobs of a group that a plain `/retest` would mean, by name and scope: tells whether an order covers them all.
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn bad_in_group(&self, repo: &RepoKey, sha: &CommitSha, group: &str) -> Result<u32> {
-        let (count,): (u32,) = sqlx::query_as(
-            "SELECT count(*) FROM jobs WHERE forge = $1 AND repo = $2 AND sha = $3 AND bad = 1 AND grp = $4",
+    pub async fn bad_in_group(&self, repo: &RepoKey, sha: &CommitSha, group: &str) -> Result<Vec<(String, String)>> {
+        Ok(sqlx::query_as(
+            "SELECT name, scope FROM jobs INDEXED BY jobs_bad \
+             WHERE forge = $1 AND repo = $2 AND sha = $3 AND bad = 1 AND grp = $4",
         )
         .bind(repo.forge.as_str())
         .bind(db(repo.id))
         .bind(sha.as_str())
         .bind(group)
-        .fetch_one(&self.read)
-        .await?;
-        Ok(count)
+        .fetch_all(&self.read)
+        .await?)
     }
 
     /// The names of the jobs that were skipped in a group: they run along when a job before them is restarted.
@@ -206,7 +209,8 @@ impl Store {
     /// When the database is not there.
     pub async fn skipped_in_group(&self, repo: &RepoKey, sha: &CommitSha, group: &str) -> Result<Vec<JobName>> {
         let rows: Vec<(String,)> = sqlx::query_as(
-            "SELECT name FROM jobs WHERE forge = $1 AND repo = $2 AND sha = $3 AND state = 'skipped' AND grp = $4 \
+            "SELECT name FROM jobs INDEXED BY jobs_group \
+             WHERE forge = $1 AND repo = $2 AND sha = $3 AND grp = $4 AND state = 'skipped' \
              ORDER BY name LIMIT 50",
         )
         .bind(repo.forge.as_str())

@@ -46,15 +46,31 @@ impl Store {
         rows.iter().map(|row| Ok((retry_from(row)?, row.2.clone()))).collect()
     }
 
-    /// When the next open retry is due; none when none is open.
+    /// When the next retry may be started; none when none waits for it.
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn next_due(&self) -> Result<Option<Timestamp>> {
-        let (due,): (Option<i64>,) =
-            sqlx::query_as("SELECT min(due_at) FROM retries WHERE open = 1 AND state <> 'dispatching'")
-                .fetch_one(&self.read)
-                .await?;
+    pub async fn next_start(&self) -> Result<Option<Timestamp>> {
+        self.next_of(
+            "SELECT min(due) FROM (SELECT min(due_at) AS due FROM retries WHERE open = 1 AND state IN ('requested', 'waiting') \
+             UNION ALL SELECT min(due_at) FROM cancellations)",
+        )
+        .await
+    }
+
+    /// When the next run is to be looked at; none when none is followed.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn next_look(&self) -> Result<Option<Timestamp>> {
+        self.next_of(
+            "SELECT min(due_at) FROM retries WHERE open = 1 AND state IN ('dispatched', 'running', 'uncertain')",
+        )
+        .await
+    }
+
+    async fn next_of(&self, text: &'static str) -> Result<Option<Timestamp>> {
+        let (due,): (Option<i64>,) = sqlx::query_as(text).fetch_one(&self.read).await?;
         Ok(due.map(Timestamp::from_ms))
     }
 

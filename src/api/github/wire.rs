@@ -261,6 +261,9 @@ pub struct Comment {
     /// When it was written.
     #[serde(default)]
     pub created_at: Option<String>,
+    /// When its text last changed.
+    #[serde(default)]
+    pub updated_at: Option<String>,
     /// Page for people; tells comments on pull requests from those on issues.
     #[serde(default)]
     pub html_url: Option<String>,

@@ -145,6 +145,9 @@ pub struct Note {
     /// When.
     #[serde(default, deserialize_with = "lenient")]
     pub created_at: Option<Timestamp>,
+    /// When its text last changed.
+    #[serde(default, deserialize_with = "lenient")]
+    pub updated_at: Option<Timestamp>,
     /// Written by GitLab itself.
     #[serde(default)]
     pub system: bool,

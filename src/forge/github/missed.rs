@@ -28,6 +28,10 @@ impl GitHub {
 
     fn missed(&self, repo: &Repo, comment: Comment) -> Option<CommentEvent> {
         let via_app = comment.performed_via_github_app.map(|app| app.id);
+        // A text that was edited since may hold what its author never wrote, or what has run already.
+        if comment.updated_at.is_some() && comment.updated_at != comment.created_at {
+            return None;
+        }
         let body = comment.body?;
         let ours = via_app.is_some() && via_app == self.hooks.app_id;
         if ours || !(self.hooks.may_hold_command)(&body) {

@@ -27,7 +27,9 @@ pub(super) async fn missed_comments(
             let older = notes.iter().any(|note| note.created_at.is_some_and(|at| at < since));
             for note in notes {
                 let (Some(written), Some(author)) = (note.created_at, &note.author) else { continue };
-                if written < since || note.system || !(forge.config.may_hold_command)(&note.body) {
+                // A text that was edited since may hold what its author never wrote, or what has run already.
+                let edited = note.updated_at.is_some_and(|at| at != written);
+                if written < since || edited || note.system || !(forge.config.may_hold_command)(&note.body) {
                     continue;
                 }
                 let author = actor(author.id, &author.username);

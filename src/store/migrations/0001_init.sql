@@ -16,6 +16,7 @@ CREATE TABLE deliveries (
 CREATE UNIQUE INDEX deliveries_once ON deliveries (forge, delivery);
 CREATE UNIQUE INDEX deliveries_same ON deliveries (forge, dedupe) WHERE dedupe IS NOT NULL;
 CREATE INDEX deliveries_new ON deliveries (id) WHERE state = 0;
+CREATE INDEX deliveries_lane ON deliveries (forge, lane, id) WHERE state = 0 AND lane IS NOT NULL;
 CREATE INDEX deliveries_age ON deliveries (received_at);
 
 CREATE TABLE repos (
@@ -37,7 +38,7 @@ CREATE TABLE changes (
     report     TEXT,
     PRIMARY KEY (forge, repo, number)
 );
-CREATE INDEX changes_head ON changes (forge, repo, head);
+CREATE INDEX changes_head ON changes (forge, repo, head, open);
 CREATE INDEX changes_age ON changes (updated_at);
 
 CREATE TABLE heads (
@@ -93,6 +94,8 @@ CREATE TABLE jobs (
 ) WITHOUT ROWID;
 CREATE INDEX jobs_bad ON jobs (forge, repo, sha) WHERE bad = 1;
 CREATE INDEX jobs_folded ON jobs (forge, repo, sha, folded);
+CREATE INDEX jobs_group ON jobs (forge, repo, sha, grp, state);
+CREATE INDEX jobs_age ON jobs (at);
 
 CREATE TABLE retries (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -118,6 +121,7 @@ CREATE INDEX retries_due ON retries (due_at) WHERE open = 1;
 CREATE INDEX retries_of_revision ON retries (forge, repo, number, sha);
 CREATE INDEX retries_of_group ON retries (forge, repo, grp) WHERE open = 1 AND grp IS NOT NULL;
 CREATE INDEX retries_age ON retries (made_at);
+CREATE INDEX retries_hour ON retries (forge, made_at);
 
 CREATE TABLE cancellations (
     retry  BIGINT PRIMARY KEY,

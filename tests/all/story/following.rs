@@ -19,6 +19,9 @@ on_both_forges! {
     a_run_that_the_lab_forgot_is_lost_and_can_be_retested,
     an_infrastructure_failure_is_named,
     statuses_are_posted_once_per_state,
+    a_cancelled_job_can_be_retested,
+    an_expired_job_can_be_retested,
+    a_lost_push_webhook_is_noticed_at_the_next_command,
     one_command_costs_one_permission_read_one_dispatch_one_status_and_one_reaction,
 }
 
@@ -110,8 +113,11 @@ async fn a_run_that_the_lab_forgot_is_lost_and_can_be_retested(side: Side) {
     let stage = Stage::set(side).await;
     stage.lab_status("lava-x86", false).await;
     stage.comment("tom", "/retest lava-x86").await;
-    stage.lab.wire.break_next(Some(Method::GET), "/runs/", 1, Fault::Answer(Reply::message(404, "no such run")));
-    stage.pass_s(60).await;
+    stage.lab.wire.break_next(Some(Method::GET), "/runs/", 50, Fault::Answer(Reply::message(404, "no such run")));
+    for _ in 0..6 {
+        stage.pass_s(60).await;
+    }
+    stage.lab.wire.heal();
     assert!(stage.report().contains("lost"), "{}", stage.report());
     stage.comment("tom", "/retest lava-x86").await;
     assert_eq!(stage.lab.runs().len(), 2);
@@ -162,5 +168,45 @@ async fn one_command_costs_one_permission_read_one_dispatch_one_status_and_one_r
     let edits = count("PATCH", &["/comments/"]) + count("PUT", &["/notes/"]);
     assert!((1..=2).contains(&edits), "{calls:#?}");
     assert_eq!(calls.len(), 4 + edits, "nothing else is asked: {calls:#?}");
+    stage.end().await;
+}
+
+async fn a_cancelled_job_can_be_retested(side: Side) {
+    let stage = Stage::set(side).await;
+    stage.lab_status("lava-x86", false).await;
+    stage.comment("tom", "/retest lava-x86").await;
+    stage.lab.set("lava-x86", "running");
+    stage.pass_s(60).await;
+    stage.comment("tom", "/cancel").await;
+    stage.comment("tom", "/retest lava-x86").await;
+    assert_eq!(stage.lab.runs().len(), 2, "{}", stage.report());
+    stage.lab.set("lava-x86", "ok");
+    stage.pass_s(60).await;
+    assert_eq!(stage.status("lava-x86"), "success");
+    stage.end().await;
+}
+
+async fn an_expired_job_can_be_retested(side: Side) {
+    let stage = Stage::set(side).await;
+    stage.lab_status("lava-x86", false).await;
+    stage.comment("tom", "/retest lava-x86").await;
+    stage.lab.set("lava-x86", "running");
+    stage.pass_s(60).await;
+    stage.pass(Duration::from_secs(3 * 3_600)).await;
+    stage.comment("tom", "/retest lava-x86").await;
+    assert_eq!(stage.lab.runs().len(), 2, "{}", stage.report());
+    stage.end().await;
+}
+
+async fn a_lost_push_webhook_is_noticed_at_the_next_command(side: Side) {
+    let mut stage = Stage::set(side).await;
+    stage.lab_status("lava-x86", false).await;
+    stage.comment("tom", "/retest lava-x86").await;
+    stage.push(NEXT);
+    stage.lose_webhooks("pull_request", "Merge Request Hook");
+    stage.restart().await;
+    stage.comment("tom", "/retest lava-x86").await;
+    assert_eq!(stage.lab.runs()[0].state, "cancelled", "the old head's run was stopped: {}", stage.report());
+    assert_eq!(stage.lab.runs().len(), 1);
     stage.end().await;
 }

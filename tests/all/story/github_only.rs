@@ -174,3 +174,38 @@ async fn required_jobs_can_be_meant() {
     assert_eq!(jobs, ["lava-x86"]);
     stage.end().await;
 }
+
+#[tokio::test]
+async fn a_forced_passed_job_beside_a_failed_one_runs_too() {
+    let stage = Stage::set(Side::GitHub).await;
+    let run = stage.native_run(&["a", "b"], &["a"]).await;
+    stage.comment("wil", "/retest --force a b").await;
+    assert_eq!(stage.forge().count(&Method::POST, "/rerun-failed-jobs"), 0, "it would leave `b` out");
+    for _ in 0..4 {
+        for job in ["a", "b"] {
+            let jobs = stage.github().jobs(REPO, HEAD);
+            if jobs.iter().any(|j| j.name == job && j.conclusion.is_none()) {
+                stage.end_native(run, job, true);
+            }
+        }
+        stage.pass_s(60).await;
+    }
+    assert_eq!(stage.status("retest"), "success", "{}", stage.report());
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn an_edited_comment_is_not_caught_up_with() {
+    let stage = Stage::set(Side::GitHub).await;
+    stage.lab_status("lava-x86", false).await;
+    stage.world().catch_up_pass().await.expect("the first look");
+    let comment = stage.comment("tom", "nice work").await;
+    stage.pass_s(5).await;
+    stage.github().edit_comment(REPO, comment, "maya", "/retest lava-x86");
+    stage.settle().await;
+    stage.pass_s(60).await;
+    stage.world().catch_up_pass().await.expect("a look");
+    stage.settle().await;
+    assert!(stage.lab.runs().is_empty(), "tom never wrote it");
+    stage.end().await;
+}
