@@ -1,5 +1,6 @@
 //! `retest-bot serve`: runs until it is told to stop. The first SIGTERM or SIGINT drains, the second stops at once.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -53,7 +54,6 @@ pub(super) fn log_filter(settings: &Settings) -> anyhow::Result<EnvFilter> {
 }
 
 fn start_log(settings: &Settings) -> anyhow::Result<()> {
-    use std::io::IsTerminal;
     let filter = log_filter(settings)?;
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);

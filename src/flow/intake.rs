@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::world::{FlowError, Progress, World};
+use crate::domain::ForgeName;
 use crate::store::StoredDelivery;
 
 /// Deliveries read per pass.
@@ -25,7 +26,7 @@ impl World {
         let now = self.now();
         let mut lanes: BTreeMap<String, Vec<StoredDelivery>> = BTreeMap::new();
         for delivery in commands {
-            let lane = format!("{}/{}", delivery.forge, delivery.lane.as_deref().unwrap_or_default());
+            let lane = lane_name(&delivery.forge, delivery.lane.as_deref().unwrap_or_default());
             lanes.entry(lane).or_default().push(delivery);
         }
         for (lane, deliveries) in lanes {
@@ -34,12 +35,20 @@ impl World {
             if ready.is_empty() {
                 continue;
             }
-            let Some(held) = self.tasks.occupy(format!("lane {lane}")) else { continue };
+            let Some(held) = self.tasks.occupy(lane) else { continue };
             done += 1;
             let world = Arc::clone(self);
             self.spawn(Some(held), async move { world.work_lane(ready).await });
         }
         Ok(Progress { done })
+    }
+
+    /// Tells the intake that a delivery was stored. While its lane is worked on it need not know: the end of that work
+    /// wakes it, and until then it would only read the same rows again.
+    pub fn wake_intake(&self, forge: &ForgeName, lane: Option<&str>) {
+        if !lane.is_some_and(|lane| self.tasks.is_occupied(&lane_name(forge, lane))) {
+            self.wake.intake.notify_one();
+        }
     }
 
     async fn work_lane(&self, lane: Vec<StoredDelivery>) -> Result<(), FlowError> {
@@ -51,4 +60,9 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// What is occupied while the commands of one change are worked on.
+fn lane_name(forge: &ForgeName, lane: &str) -> String {
+    format!("lane {forge}/{lane}")
 }

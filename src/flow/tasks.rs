@@ -54,6 +54,11 @@ impl Tasks {
         let free = self.occupied.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
         free.then(|| Occupied { name, all: Arc::clone(&self.occupied) })
     }
+
+    /// Whether somebody works on it.
+    pub fn is_occupied(&self, name: &str) -> bool {
+        self.occupied.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
 }
 
 impl World {

@@ -76,10 +76,11 @@ pub(super) async fn receive(
         Decoded::Wanted(wanted) => {
             let id = wanted.id.clone();
             let new = NewDelivery { forge: name.clone(), id: wanted.id, event: wanted.event, at: now };
+            let lane = new.lane();
             match http.world.store.accept(new).await {
                 Ok(Accepted::Stored) => {
                     tracing::info!(forge = %name, delivery = %id, "delivery stored");
-                    http.world.wake.intake.notify_one();
+                    http.world.wake_intake(&name, lane.as_deref());
                     ("stored", (StatusCode::ACCEPTED, "stored\n").into_response())
                 }
                 Ok(Accepted::Duplicate) => ("duplicate", (StatusCode::ACCEPTED, "known already\n").into_response()),

@@ -1,6 +1,7 @@
 //! Deliveries: stored before they are answered, each happening once, in groups that share one commit.
 
-use sqlx::SqlitePool;
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{QueryBuilder, Sqlite, SqlitePool};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Result, Store, StoreError, from_json, to_json};
@@ -20,6 +21,13 @@ pub struct NewDelivery {
     pub event: ForgeEvent,
     /// When it arrived.
     pub at: Timestamp,
+}
+
+impl NewDelivery {
+    /// The lane it will be worked on in, as [`StoredDelivery::lane`].
+    pub fn lane(&self) -> Option<String> {
+        lane_of(&self.event)
+    }
 }
 
 /// What became of a delivery.
@@ -53,11 +61,22 @@ pub struct StoredDelivery {
 }
 
 struct Waiting {
-    forge: String,
-    row: serde_json::Value,
-    delivery: String,
+    row: Row,
     done: oneshot::Sender<Result<Accepted>>,
 }
+
+/// What one delivery is in the table.
+struct Row {
+    forge: String,
+    delivery: String,
+    dedupe: Option<String>,
+    lane: Option<String>,
+    event: String,
+    received_at: i64,
+}
+
+/// Most rows of one statement: SQLite takes 32,766 values, and a row has six.
+const ROWS_MAX: usize = 5_000;
 
 /// The one writer of deliveries.
 #[derive(Clone, Debug)]
@@ -68,7 +87,7 @@ impl Group {
         let (sender, mut receiver) = mpsc::channel::<Waiting>(WAITING_MAX);
         tokio::spawn(async move {
             let mut batch = Vec::new();
-            while receiver.recv_many(&mut batch, batch_max.max(1)).await > 0 {
+            while receiver.recv_many(&mut batch, batch_max.clamp(1, ROWS_MAX)).await > 0 {
                 let result = write(&pool, &batch).await;
                 answer(batch.drain(..), result);
             }
@@ -83,28 +102,52 @@ impl Group {
     }
 }
 
-/// Writes a batch in one transaction with one statement, and gives back what was new: (forge, delivery).
-async fn write(pool: &SqlitePool, batch: &[Waiting]) -> Result<Vec<(String, String)>> {
-    let rows = to_json("batch of deliveries", &batch.iter().map(|w| &w.row).collect::<Vec<_>>())?;
-    let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
-    let new = sqlx::query_as(INSERT).bind(rows).fetch_all(&mut *tx).await?;
-    tx.commit().await?;
-    Ok(new)
+/// Writes a batch with one statement, which is its own transaction, and says of each row whether it was new.
+///
+/// A transaction around it would cost two more turns of the connection's thread. Rows are not asked for back either:
+/// nearly every batch is new as a whole, and then their number says so.
+async fn write(pool: &SqlitePool, batch: &[Waiting]) -> Result<Vec<bool>> {
+    let mut database = pool.acquire().await?;
+    let mut insert =
+        QueryBuilder::<Sqlite>::new("INSERT INTO deliveries (forge, delivery, dedupe, lane, event, received_at) ");
+    insert.push_values(batch.iter().map(|w| &w.row), |mut values, row| {
+        values.push_bind(&row.forge).push_bind(&row.delivery).push_bind(row.dedupe.as_deref());
+        values.push_bind(row.lane.as_deref()).push_bind(&row.event).push_bind(row.received_at);
+    });
+    insert.push(" ON CONFLICT DO NOTHING");
+    let done = insert.build().execute(&mut *database).await?;
+    let inserted = usize::try_from(done.rows_affected()).unwrap_or(usize::MAX);
+    if inserted >= batch.len() {
+        return Ok(vec![true; batch.len()]);
+    }
+    if inserted == 0 {
+        return Ok(vec![false; batch.len()]);
+    }
+    which_are_new(&mut database, batch, inserted).await
 }
 
-const INSERT: &str = "INSERT INTO deliveries (forge, delivery, dedupe, lane, event, received_at) \
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5 FROM json_each($1) \
-    WHERE true ON CONFLICT DO NOTHING RETURNING forge, delivery";
+/// Tells the new rows of a batch from those that were there before: only this task inserts, and numbers only rise, so
+/// the new ones are the newest.
+async fn which_are_new(database: &mut SqliteConnection, batch: &[Waiting], inserted: usize) -> Result<Vec<bool>> {
+    let mut new: Vec<(String, String)> =
+        sqlx::query_as("SELECT forge, delivery FROM deliveries ORDER BY id DESC LIMIT $1")
+            .bind(i64::try_from(inserted).unwrap_or(i64::MAX))
+            .fetch_all(database)
+            .await?;
+    // Of two rows of a batch with one id the first was inserted, so a hit is used up.
+    let mut is_new = |waiting: &Waiting| {
+        let row = &waiting.row;
+        let hit = new.iter().position(|(forge, id)| *forge == row.forge && *id == row.delivery);
+        hit.map(|at| new.swap_remove(at)).is_some()
+    };
+    Ok(batch.iter().map(&mut is_new).collect())
+}
 
-fn answer(batch: impl Iterator<Item = Waiting>, result: Result<Vec<(String, String)>>) {
+fn answer(batch: impl Iterator<Item = Waiting>, result: Result<Vec<bool>>) {
     match result {
-        Ok(mut new) => {
-            for waiting in batch {
-                let hit = new.iter().position(|(forge, id)| *forge == waiting.forge && *id == waiting.delivery);
-                let accepted = hit.map_or(Accepted::Duplicate, |at| {
-                    new.swap_remove(at);
-                    Accepted::Stored
-                });
+        Ok(new) => {
+            for (waiting, new) in batch.zip(new) {
+                let accepted = if new { Accepted::Stored } else { Accepted::Duplicate };
                 waiting.done.send(Ok(accepted)).ok();
             }
         }
@@ -123,13 +166,16 @@ impl Store {
     /// # Errors
     /// Nothing was stored and the sender must be told so.
     pub async fn accept(&self, new: NewDelivery) -> Result<Accepted> {
-        let lane = lane_of(&new.event);
-        let event = to_json("event", &new.event)?;
-        let dedupe = new.event.dedupe_key();
-        let (forge, delivery) = (new.forge.as_str().to_owned(), new.id.as_str().to_owned());
-        let row = serde_json::json!([forge, delivery, dedupe, lane, event, new.at.ms()]);
+        let row = Row {
+            lane: new.lane(),
+            event: to_json("event", &new.event)?,
+            dedupe: new.event.dedupe_key(),
+            forge: new.forge.as_str().to_owned(),
+            delivery: new.id.as_str().to_owned(),
+            received_at: new.at.ms(),
+        };
         let (done, wait) = oneshot::channel();
-        self.group.0.try_send(Waiting { forge, row, delivery, done }).map_err(|_| StoreError::Closed)?;
+        self.group.0.try_send(Waiting { row, done }).map_err(|_| StoreError::Closed)?;
         wait.await.map_err(|_| StoreError::Closed)?
     }
 

@@ -86,7 +86,9 @@ impl Store {
             .busy_timeout(BUSY_TIMEOUT)
             .pragma("journal_size_limit", "67108864")
             .optimize_on_close(true, None);
+        // No test before use: a file does not hang up, and the test costs a turn of the connection's thread each time.
         let write = SqlitePoolOptions::new()
+            .test_before_acquire(false)
             .max_connections(1)
             .idle_timeout(None)
             .max_lifetime(None)
@@ -97,6 +99,7 @@ impl Store {
         });
         Migrator::with_migrations(steps.collect()).run(&write).await?;
         let read = SqlitePoolOptions::new()
+            .test_before_acquire(false)
             .max_connections(READERS)
             .idle_timeout(Some(Duration::from_secs(60)))
             .max_lifetime(None)
