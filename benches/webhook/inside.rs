@@ -112,6 +112,7 @@ fn decide(jobs: &[Job], wish: &Retest) -> anyhow::Result<Plan> {
         starts_fresh: true,
         out_of_reach_for_forks: false,
         attempts_max: 5,
+        restarts_max: None,
         runs_dependents: false,
     };
     let snapshot = Snapshot {
