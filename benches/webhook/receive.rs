@@ -118,7 +118,7 @@ impl Round<'_> {
         figures: &mut Figures,
     ) -> anyhow::Result<()> {
         let kind = PAIRS[at].0;
-        let floor_first = self.number % 2 == 0;
+        let floor_first = self.number.is_multiple_of(2);
         if floor_first {
             self.floor(at, floor, figures)?;
         }
