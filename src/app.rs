@@ -24,7 +24,7 @@ use crate::runner::github_actions::GitHubActions;
 use crate::runner::gitlab_ci::GitLabCi;
 use crate::runner::{exec, http as http_runner};
 use crate::settings::{self, ForgeDetails, RunnerDetails, Settings};
-use crate::store::Store;
+use crate::store::{Lock, Store};
 
 /// How long news is collected before it is posted, so that one report tells of a plan and its start.
 const REPORT_DELAY: Duration = Duration::from_millis(1_500);
@@ -67,6 +67,7 @@ pub struct App {
     http: Http,
     bounds: Bounds,
     metrics_beside: bool,
+    lock: Lock,
 }
 
 impl App {
@@ -76,6 +77,7 @@ impl App {
     /// What cannot be opened or used, and where it stands.
     pub async fn build(settings: &Settings, life: Life) -> anyhow::Result<Self> {
         let path = &settings.store.path;
+        let lock = Lock::take(path).map_err(anyhow::Error::msg)?;
         let store = Store::open(path, settings.store.commit_batch_max)
             .await
             .with_context(|| format!("the store `{}` cannot be opened", path.display()))?;
@@ -106,7 +108,7 @@ impl App {
             header_timeout: server.header_timeout,
             drain_timeout: server.drain_timeout,
         };
-        Ok(Self { world, http, bounds, metrics_beside: settings.metrics.listen.is_none() })
+        Ok(Self { world, http, bounds, metrics_beside: settings.metrics.listen.is_none(), lock })
     }
 
     /// Everything that is answered over HTTP; the metrics are among it unless they have an address of their own.
@@ -135,6 +137,7 @@ impl App {
             beside.await.ok();
         }
         world.store.close().await;
+        drop(self.lock);
     }
 }
 

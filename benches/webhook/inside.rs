@@ -10,8 +10,8 @@ use retest_bot::decide::{
     plan, states,
 };
 use retest_bot::domain::{
-    Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder, RunRef,
-    RunnerName, Timestamp,
+    Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
+    RunRef, RunnerName, Timestamp,
 };
 use retest_commands::{Command, Grammar, Retest, parse};
 

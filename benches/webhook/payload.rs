@@ -11,25 +11,73 @@ const NUMBER: &str = "4999999999";
 
 /// Addresses below a repository; their names in the payload end in `_url`.
 const REPOSITORY_PLACES: [&str; 36] = [
-    "forks", "keys{/key_id}", "collaborators{/collaborator}", "teams", "hooks", "issues/events{/number}", "events",
-    "assignees{/user}", "branches{/branch}", "tags", "git/blobs{/sha}", "git/tags{/sha}", "git/refs{/sha}",
-    "git/trees{/sha}", "statuses/{sha}", "languages", "stargazers", "contributors", "subscribers", "subscription",
-    "commits{/sha}", "git/commits{/sha}", "comments{/number}", "issues/comments{/number}", "contents/{+path}",
-    "compare/{base}...{head}", "merges", "{archive_format}{/ref}", "downloads", "issues{/number}", "pulls{/number}",
-    "milestones{/number}", "notifications{?since,all,participating}", "labels{/name}", "releases{/id}", "deployments",
+    "forks",
+    "keys{/key_id}",
+    "collaborators{/collaborator}",
+    "teams",
+    "hooks",
+    "issues/events{/number}",
+    "events",
+    "assignees{/user}",
+    "branches{/branch}",
+    "tags",
+    "git/blobs{/sha}",
+    "git/tags{/sha}",
+    "git/refs{/sha}",
+    "git/trees{/sha}",
+    "statuses/{sha}",
+    "languages",
+    "stargazers",
+    "contributors",
+    "subscribers",
+    "subscription",
+    "commits{/sha}",
+    "git/commits{/sha}",
+    "comments{/number}",
+    "issues/comments{/number}",
+    "contents/{+path}",
+    "compare/{base}...{head}",
+    "merges",
+    "{archive_format}{/ref}",
+    "downloads",
+    "issues{/number}",
+    "pulls{/number}",
+    "milestones{/number}",
+    "notifications{?since,all,participating}",
+    "labels{/name}",
+    "releases{/id}",
+    "deployments",
 ];
 
 /// Addresses below a person.
 const PERSON_PLACES: [&str; 9] = [
-    "followers", "following{/other_user}", "gists{/gist_id}", "starred{/owner}{/repo}", "subscriptions", "orgs", "repos",
-    "events{/privacy}", "received_events",
+    "followers",
+    "following{/other_user}",
+    "gists{/gist_id}",
+    "starred{/owner}{/repo}",
+    "subscriptions",
+    "orgs",
+    "repos",
+    "events{/privacy}",
+    "received_events",
 ];
 
 /// Numbers and switches of a repository.
 const REPOSITORY_FACTS: [(&str, i64); 14] = [
-    ("size", 182_344), ("stargazers_count", 1_812), ("watchers_count", 1_812), ("forks_count", 604), ("forks", 604),
-    ("open_issues_count", 231), ("open_issues", 231), ("watchers", 1_812), ("has_issues", 1), ("has_projects", 1),
-    ("has_downloads", 1), ("has_wiki", 0), ("has_pages", 0), ("has_discussions", 1),
+    ("size", 182_344),
+    ("stargazers_count", 1_812),
+    ("watchers_count", 1_812),
+    ("forks_count", 604),
+    ("forks", 604),
+    ("open_issues_count", 231),
+    ("open_issues", 231),
+    ("watchers", 1_812),
+    ("has_issues", 1),
+    ("has_projects", 1),
+    ("has_downloads", 1),
+    ("has_wiki", 0),
+    ("has_pages", 0),
+    ("has_discussions", 1),
 ];
 
 fn places(base: &str, names: &[&str]) -> Map<String, Value> {
@@ -101,8 +149,10 @@ pub fn comment(comment: &Comment<'_>) -> Vec<u8> {
     let login = format!("dev-{}", comment.author);
     let reactions = json!({ "url": format!("{issue}/reactions"), "total_count": 0, "+1": 0, "-1": 0, "laugh": 0,
         "hooray": 0, "confused": 0, "heart": 0, "rocket": 0, "eyes": 0 });
-    let label = |name: &str| json!({ "id": 208_045_946, "node_id": "MDU6TGFiZWwyMDgwNDU5NDY=", "color": "f29513",
-        "url": format!("{repo}/labels/{name}"), "name": name, "description": "Set by hand", "default": false });
+    let label = |name: &str| {
+        json!({ "id": 208_045_946, "node_id": "MDU6TGFiZWwyMDgwNDU5NDY=", "color": "f29513",
+        "url": format!("{repo}/labels/{name}"), "name": name, "description": "Set by hand", "default": false })
+    };
     let body = "The board driver waits for the second clock now, as the data sheet asks.\r\n\r\n".repeat(12);
     let value = json!({
         "action": "created",

@@ -118,7 +118,7 @@ impl Round<'_> {
         figures: &mut Figures,
     ) -> anyhow::Result<()> {
         let kind = PAIRS[at].0;
-        let floor_first = self.number % 2 == 0;
+        let floor_first = self.number.is_multiple_of(2);
         if floor_first {
             self.floor(at, floor, figures)?;
         }
@@ -195,14 +195,29 @@ impl Figures {
     fn tell(self, table: &mut Table) {
         let [refused, ignored, accepted] = self.bot;
         let [verify, parse, full] = self.floor;
-        table.add("**accepted command / bare receiver with one durable insert**, CPU", "×", ratios(&accepted, &full), Goal::AtMost(1.5));
+        table.add(
+            "**accepted command / bare receiver with one durable insert**, CPU",
+            "×",
+            ratios(&accepted, &full),
+            Goal::AtMost(1.5),
+        );
         if !self.probot.is_empty() {
             table.add("**accepted command / Probot**, CPU", "×", ratios(&accepted, &self.probot), Goal::AtMost(0.4));
             table.add("accepted command, Probot", "µs CPU", self.probot, Goal::None);
         }
-        table.add("**irrelevant event / bare receiver that parses**, CPU", "×", ratios(&ignored, &parse), Goal::AtMost(1.3));
+        table.add(
+            "**irrelevant event / bare receiver that parses**, CPU",
+            "×",
+            ratios(&ignored, &parse),
+            Goal::AtMost(1.3),
+        );
         table.add("wrong signature / bare receiver that verifies, CPU", "×", ratios(&refused, &verify), Goal::None);
-        table.add("**bytes written to the database by wrong signatures and irrelevant events**", "", self.written_bytes, Goal::Exactly(0.0));
+        table.add(
+            "**bytes written to the database by wrong signatures and irrelevant events**",
+            "",
+            self.written_bytes,
+            Goal::Exactly(0.0),
+        );
         table.add("accepted command, bot", "µs CPU", accepted, Goal::None);
         table.add("accepted command, bare", "µs CPU", full, Goal::None);
         table.add("irrelevant event, bot", "µs CPU", ignored, Goal::None);

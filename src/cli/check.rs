@@ -10,6 +10,7 @@ use crate::store::Store;
 pub(super) fn run(config: &Path) -> anyhow::Result<ExitCode> {
     let settings = super::load(config)?;
     crate::app::grammar(&settings)?;
+    super::serve::log_filter(&settings)?;
     super::print_line(settings.summary().trim_end())?;
     let base = settings.server.public_url.as_ref().map_or_else(
         || format!("http://{}", settings.server.listen),
@@ -24,10 +25,12 @@ pub(super) fn run(config: &Path) -> anyhow::Result<ExitCode> {
     super::print_line("the configuration is good")
 }
 
-pub(super) fn backup(config: &Path, target: &Path) -> anyhow::Result<ExitCode> {
-    let settings = super::load(config)?;
+pub(super) fn backup(config: &Path, database: Option<&Path>, target: &Path) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!target.exists(), "`{}` exists; a backup overwrites nothing", target.display());
-    let path = settings.store.path;
+    let path = match database {
+        Some(path) => path.to_owned(),
+        None => super::load(config)?.store.path,
+    };
     anyhow::ensure!(path.exists(), "there is no database at `{}` yet", path.display());
     super::serve::runtime(Some(1))?.block_on(async {
         let store = Store::open(&path, 1).await?;

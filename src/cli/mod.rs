@@ -47,6 +47,9 @@ enum Command {
         /// The configuration file.
         #[arg(long, short, default_value = "retest-bot.toml", env = "RETEST_CONFIG")]
         config: PathBuf,
+        /// The database file itself: then no configuration, and none of its secrets, is needed.
+        #[arg(long)]
+        database: Option<PathBuf>,
         /// The copy; it must not exist.
         target: PathBuf,
     },
@@ -68,7 +71,7 @@ pub fn run() -> ExitCode {
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Schema => print_line(&pretty(&crate::settings::json_schema())),
-        Command::Backup { config, target } => check::backup(&config, &target),
+        Command::Backup { config, database, target } => check::backup(&config, database.as_deref(), &target),
         Command::ExecSupervise { directory } => return crate::runner::exec::supervise(&directory),
     };
     match result {

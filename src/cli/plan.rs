@@ -123,6 +123,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = super::read_input(&args.snapshot)?;
     let mut json = serde_json::Deserializer::from_str(&text);
     let input: Input = serde_path_to_error::deserialize(&mut json)
+        .and_then(|input| {
+            let end = json.end();
+            end.map(|()| input)
+                .map_err(|error| serde_path_to_error::Error::new(serde_path_to_error::Track::new().path(), error))
+        })
         .with_context(|| format!("the snapshot `{}` is not in the documented form", args.snapshot.display()))?;
     let (grammar, rights, limits) = match &args.config {
         Some(path) => {

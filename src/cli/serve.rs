@@ -44,11 +44,19 @@ pub(super) fn runtime(workers: Option<usize>) -> anyhow::Result<tokio::runtime::
     builder.enable_all().build().context("the runtime cannot be started")
 }
 
+/// The filter of the log as configured.
+///
+/// octocrab logs each failed request itself; failures are logged once, where they are handled.
+pub(super) fn log_filter(settings: &Settings) -> anyhow::Result<EnvFilter> {
+    let text = format!("{},octocrab=off", settings.log.filter);
+    EnvFilter::try_new(text)
+        .map_err(|error| anyhow::anyhow!("log.filter: {error}; for example `info` or `info,retest_bot=debug`"))
+}
+
 fn start_log(settings: &Settings) -> anyhow::Result<()> {
-    // octocrab logs each failed request itself; failures are logged once, where they are handled.
-    let filter = EnvFilter::try_new(format!("{},octocrab=off", settings.log.filter)).context("log.filter")?;
-    let coloured = std::io::stderr().is_terminal();
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(coloured);
+    let filter = log_filter(settings)?;
+    let colours = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
     match settings.log.format {
         LogFormat::Json => builder.json().flatten_event(true).init(),
         LogFormat::Text => builder.init(),

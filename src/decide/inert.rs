@@ -45,7 +45,10 @@ pub fn code(text: &str) -> String {
 /// Our own sentence about foreign text, such as the grammar's hints: it may hold code spans, and nothing else survives.
 pub fn plain_words(text: &str) -> String {
     let text = plain(text);
-    let inert = |part: &str| part.replace(['<', '>', '@', '#', '!', '[', ']', '*', '_', '|', '~', '\\', '&', '$'], "");
+    let inert = |part: &str| {
+        let part = part.replace(['@', '#', '!', '[', ']', '*', '_', '|', '~', '\\', '&', '$'], "");
+        part.replace('<', "&lt;").replace('>', "&gt;")
+    };
     let even = text.matches('`').count().is_multiple_of(2);
     if !even {
         return inert(&text.replace('`', ""));

@@ -18,6 +18,9 @@ use crate::domain::{Change, Job, JobName, JobState, RetryState, RunnerName, Time
 /// Jobs left alone that are named one by one in an answer; the rest is counted.
 const LEFT_NAMED_MAX: usize = 30;
 
+/// Needed jobs that are named one by one; the rest is counted.
+const NEEDS_NAMED_MAX: usize = 5;
+
 /// Restarts before a runner's limit at which the limit is told.
 const RESTARTS_NEAR: u32 = 5;
 
@@ -222,7 +225,12 @@ fn words_without_jobs(picked: &Picked, wish: &Wish<'_>, snapshot: &Snapshot, pla
     }
     let nothing = picked.jobs.is_empty() && picked.unknown.is_empty() && picked.ambiguous.is_empty();
     if nothing && wish.verb == Verb::Retest {
-        let text = format!("nothing to restart: no job of {head} ended badly");
+        let words: Vec<String> = wish.selection.texts().iter().map(|w| code(w)).collect();
+        let text = if words.is_empty() {
+            format!("nothing to restart: no job of {head} ended badly")
+        } else {
+            format!("nothing to restart: no job of {head} that ended badly is meant by {}", words.join(", "))
+        };
         plan.leave.push(LeaveItem { name: String::new(), reason: Reason::Nothing, text });
     }
 }
@@ -363,8 +371,13 @@ fn stands_alone(view: &JobView) -> Result<(), Left> {
     match &view.standalone {
         Standalone::Yes => Ok(()),
         Standalone::Needs(needs) => {
-            let list: Vec<String> = needs.iter().map(|n| code(n.as_str())).collect();
-            let of = if list.is_empty() { "other jobs".to_owned() } else { list.join(", ") };
+            let list: Vec<String> = needs.iter().take(NEEDS_NAMED_MAX).map(|n| code(n.as_str())).collect();
+            let more = needs.len().saturating_sub(NEEDS_NAMED_MAX);
+            let of = match (list.is_empty(), more) {
+                (true, _) => "other jobs".to_owned(),
+                (false, 0) => list.join(", "),
+                (false, more) => format!("{} and {more} more", list.join(", ")),
+            };
             Err((Reason::NotStandalone, format!("chained behind {of}; restart that first")))
         }
         Standalone::Gone(cause) => Err((

@@ -10,11 +10,11 @@ use crate::ports::{CheckPost, StatusPost, StatusState};
 /// The hidden first line of every report: by it we find ours again, and never obey it.
 pub const MARKER: &str = "<!-- retest-bot:report -->";
 
-/// Characters of a report at most: GitHub refuses comments over 65,536.
-const REPORT_MAX: usize = 60_000;
+/// Characters after which no older answer is added: a report stays something that people read.
+const ANSWERS_UP_TO: usize = 12_000;
 
 /// Jobs listed in a report at most; the rest is counted.
-const JOBS_MAX: usize = 100;
+const JOBS_MAX: usize = 100; // with their lines far below the 65,536 characters that GitHub takes
 
 /// Whether a text was written by us: it carries our hidden marker.
 pub fn is_own_text(body: &str) -> bool {
@@ -109,7 +109,8 @@ pub fn render(view: &ReportView<'_>) -> String {
     let mut first = true;
     for answer in view.answers.iter().rev() {
         let text = answer_text(answer, view.sha);
-        if out.len() + text.len() > REPORT_MAX {
+        if out.len() + text.len() > ANSWERS_UP_TO {
+            out.push_str("\nOlder answers are not shown.\n");
             break;
         }
         if first {

@@ -239,8 +239,8 @@ impl World {
     async fn answer_all(&self, asked: &Asked<'_>, parsed: &Parsed) -> Result<Outcome, AskError> {
         let mut outcome = Outcome::default();
         for mistake in &parsed.mistakes {
-            outcome.informed = true;
-            outcome.answers.push((mistake.text.clone(), vec![mistake_line(mistake.kind, &mistake.hint)]));
+            outcome.refused = true;
+            outcome.answers.push((mistake.text.clone(), vec![mistake_line(mistake)]));
         }
         if parsed.commands.is_empty() {
             return Ok(outcome);
@@ -271,7 +271,7 @@ impl World {
                 Command::Cancel(wish) => {
                     let meant: Vec<&Retry> = cancelled(&wish.selection, &retries);
                     let own = meant.iter().all(|r| r.asker.id == asked.actor.id);
-                    may(Ask::Cancel { own }).map(|_| cancel_lines(&meant, &mut outcome.cancel))
+                    may(Ask::Cancel { own }).map(|_| cancel_lines(&meant, (&mut outcome.cancel, &mut outcome.start)))
                 }
                 Command::Jobs(_) => self.list(asked, may(Ask::Help), &retries).await?,
                 Command::Help(help) => may(Ask::Help).map(|_| help_lines(help.topic.as_deref())),

@@ -2,7 +2,7 @@
 //!
 //! Kept apart from `command.rs`, which does things; nothing here looks anything up.
 
-use retest_commands::{Command, MistakeKind, Retest, Selection, Selector};
+use retest_commands::{Command, Mistake, MistakeKind, Retest, Selection, Selector};
 use sha2::{Digest, Sha256};
 
 use crate::decide::{AnswerLine, LeaveItem, Reason, Refusal, RefusalKind, code};
@@ -46,10 +46,7 @@ pub(super) fn supported(wish: &Retest) -> Result<(), Refusal> {
 /// The open retries that a `/cancel` means: all of them without a name.
 pub(super) fn cancelled<'a>(selection: &Selection, retries: &'a [Retry]) -> Vec<&'a Retry> {
     let all = selection.words.is_empty() && selection.whole.is_none();
-    retries
-        .iter()
-        .filter(|r| r.state.is_open() && r.id != RetryId(0) && (all || names(selection, r.job.as_str())))
-        .collect()
+    retries.iter().filter(|r| r.state.is_open() && (all || names(selection, r.job.as_str()))).collect()
 }
 
 /// Whether a selection names this job. A reserved word in a `/cancel` means every retry.
@@ -74,11 +71,13 @@ pub(super) fn title(command: &Command) -> String {
     words.join(" ")
 }
 
-pub(super) fn cancel_lines(meant: &[&Retry], cancel: &mut Vec<RetryId>) -> Vec<AnswerLine> {
+/// Cancels what is under way, and takes back what the same comment has just asked for.
+pub(super) fn cancel_lines(meant: &[&Retry], (cancel, start): (&mut Vec<RetryId>, &mut Vec<Retry>)) -> Vec<AnswerLine> {
     if meant.is_empty() {
-        return vec![whole(Reason::Nothing, "nothing to cancel: no retry of that name is under way on this head")];
+        return vec![whole(Reason::Nothing, "nothing to cancel: no retry that is meant is under way on this head")];
     }
-    cancel.extend(meant.iter().map(|r| r.id));
+    start.retain(|planned| !meant.iter().any(|m| m.key == planned.key));
+    cancel.extend(meant.iter().map(|r| r.id).filter(|id| *id != RetryId(0)));
     meant.iter().map(|r| line(r.job.as_str(), Reason::Cancelled, "cancelled".to_owned())).collect()
 }
 
@@ -95,9 +94,19 @@ pub(super) fn help_lines(topic: Option<&str>) -> Vec<AnswerLine> {
         .collect()
 }
 
-pub(super) fn mistake_line(kind: MistakeKind, hint: &str) -> AnswerLine {
-    let text = format!("not run: {}", crate::decide::plain_words(hint));
-    AnswerLine { job: None, reason: format!("{}/{}", Reason::NotUnderstood.as_str(), kind.as_str()), text }
+/// What is wrong with a line that was meant as a command, and how it is written.
+pub(super) fn mistake_line(mistake: &Mistake) -> AnswerLine {
+    let (kind, hint) = (mistake.kind, mistake.hint.as_str());
+    let says = if !hint.starts_with('/') {
+        let what = if kind == MistakeKind::UnknownOption { "unknown; " } else { "" };
+        format!("{}: {what}{}", code(&mistake.text), crate::decide::plain_words(hint))
+    } else if kind == MistakeKind::MidLine {
+        format!("a command needs a line of its own: {}", code(hint))
+    } else {
+        format!("did you mean {}?", code(hint))
+    };
+    let reason = format!("{}/{}", Reason::NotUnderstood.as_str(), kind.as_str());
+    AnswerLine { job: None, reason, text: format!("not run: {says}") }
 }
 
 pub(super) fn refusal_line(refusal: &Refusal) -> AnswerLine {

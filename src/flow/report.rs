@@ -16,7 +16,7 @@ use crate::store::{DueReaction, PostKind, Unreported};
 const BATCH: u32 = 100;
 
 /// Answers shown in a report at most.
-const ANSWERS_MAX: u32 = 5;
+const ANSWERS_MAX: u32 = 40;
 
 /// Failed tries after which a reaction is given up; a status or a report never is.
 const REACTION_TRIES_MAX: u32 = 6;

@@ -15,14 +15,14 @@ pub(super) async fn receive(
     body: Body,
 ) -> Response {
     let refuse = || (StatusCode::FORBIDDEN, "wrong token, or no such run\n").into_response();
-    let body = match webhook::read_body(&http, &headers, body).await {
-        Ok(body) => body,
-        Err(refused) => return refused,
-    };
     let key = DispatchKey::new(key);
     let token =
         headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).and_then(|v| v.strip_prefix("Bearer "));
     let (Some(entry), Some(token)) = (http.world.runner(&RunnerName::new(runner)), token) else { return refuse() };
+    let body = match webhook::read_body(&http, &headers, body).await {
+        Ok(body) => body,
+        Err(refused) => return refused,
+    };
     let seen = match entry.runner.callback(&key, token, &body) {
         Ok(seen) => seen,
         Err(error) => {

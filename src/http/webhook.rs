@@ -12,6 +12,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
+use futures_util::StreamExt;
 
 use super::Http;
 use crate::domain::ForgeName;
@@ -37,6 +39,10 @@ pub(super) async fn receive(
     };
     let now = http.world.now();
     let count = |outcome: &'static str| http.world.metrics.delivery(name.as_str(), outcome, now.ms() / 1_000);
+    if !SIGNED_BY.iter().any(|name| headers.contains_key(*name)) {
+        count("refused");
+        return refuse(&name, WebhookError::Unsigned);
+    }
     let body = match read_body(&http, &headers, body).await {
         Ok(body) => body,
         Err(refused) => {
@@ -62,6 +68,10 @@ pub(super) async fn receive(
                 "malformed",
                 (StatusCode::ACCEPTED, "accepted, but not in the documented form; see the log\n").into_response(),
             )
+        }
+        Decoded::Wanted(wanted) if !is_plain_name(&wanted.event.repo().full_name) => {
+            tracing::warn!(forge = %name, delivery = %wanted.id, "a delivery names a repository that cannot be");
+            ("malformed", (StatusCode::ACCEPTED, "accepted, but its repository has no usable name\n").into_response())
         }
         Decoded::Wanted(wanted) => {
             let id = wanted.id.clone();
@@ -104,25 +114,43 @@ fn busy() -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, RETRY_AFTER)], text).into_response()
 }
 
-/// Reads a body within the size cap, the deadline, and the memory that all bodies share.
+/// Headers of which an authentic delivery has one; without any, the body is not even read.
+const SIGNED_BY: [&str; 3] = ["x-hub-signature-256", "x-gitlab-token", "webhook-signature"];
+
+/// Reads a body within the size cap, the deadline, and the memory that all bodies share. Memory is charged as bytes
+/// arrive: a sender that only announces a large body holds nothing.
 pub(super) async fn read_body(http: &Http, headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
     let too_large = || {
         let text = format!("the body is over {} bytes\n", http.body_bytes_max);
         (StatusCode::PAYLOAD_TOO_LARGE, text).into_response()
     };
     let told = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<usize>().ok());
-    // A body of unknown length counts as one of the largest.
-    let length = told.unwrap_or(http.body_bytes_max);
-    if length > http.body_bytes_max {
+    if told.is_some_and(|length| length > http.body_bytes_max) {
         return Err(too_large());
     }
-    let kib = u32::try_from(length.div_ceil(1_024)).unwrap_or(u32::MAX);
+    let cut_off = || (StatusCode::BAD_REQUEST, "the body was cut off\n").into_response();
     let reading = async {
-        let _share = http.budget.acquire_many(kib).await.map_err(|_| busy())?;
-        axum::body::to_bytes(body, http.body_bytes_max).await.map_err(|_| too_large())
+        let mut whole = BytesMut::new();
+        let mut shares = Vec::new();
+        let mut pieces = body.into_data_stream();
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(|_| cut_off())?;
+            if whole.len() + piece.len() > http.body_bytes_max {
+                return Err(too_large());
+            }
+            let kib = u32::try_from(piece.len().div_ceil(1_024)).unwrap_or(u32::MAX);
+            shares.push(http.budget.acquire_many(kib).await.map_err(|_| busy())?);
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
     };
     match tokio::time::timeout(http.body_timeout, reading).await {
         Ok(result) => result,
         Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body came too slowly\n").into_response()),
     }
+}
+
+/// Whether a repository's name can stand in an address: no empty, `.` or `..` segment.
+fn is_plain_name(full_name: &str) -> bool {
+    full_name.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }

@@ -108,9 +108,8 @@ impl Group {
 /// nearly every batch is new as a whole, and then their number says so.
 async fn write(pool: &SqlitePool, batch: &[Waiting]) -> Result<Vec<bool>> {
     let mut database = pool.acquire().await?;
-    let mut insert = QueryBuilder::<Sqlite>::new(
-        "INSERT INTO deliveries (forge, delivery, dedupe, lane, event, received_at) ",
-    );
+    let mut insert =
+        QueryBuilder::<Sqlite>::new("INSERT INTO deliveries (forge, delivery, dedupe, lane, event, received_at) ");
     insert.push_values(batch.iter().map(|w| &w.row), |mut values, row| {
         values.push_bind(&row.forge).push_bind(&row.delivery).push_bind(row.dedupe.as_deref());
         values.push_bind(row.lane.as_deref()).push_bind(&row.event).push_bind(row.received_at);
@@ -129,11 +128,7 @@ async fn write(pool: &SqlitePool, batch: &[Waiting]) -> Result<Vec<bool>> {
 
 /// Tells the new rows of a batch from those that were there before: only this task inserts, and numbers only rise, so
 /// the new ones are the newest.
-async fn which_are_new(
-    database: &mut SqliteConnection,
-    batch: &[Waiting],
-    inserted: usize,
-) -> Result<Vec<bool>> {
+async fn which_are_new(database: &mut SqliteConnection, batch: &[Waiting], inserted: usize) -> Result<Vec<bool>> {
     let mut new: Vec<(String, String)> =
         sqlx::query_as("SELECT forge, delivery FROM deliveries ORDER BY id DESC LIMIT $1")
             .bind(i64::try_from(inserted).unwrap_or(i64::MAX))

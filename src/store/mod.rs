@@ -7,6 +7,7 @@
 
 mod answers;
 mod deliveries;
+mod lock;
 mod record;
 mod retries;
 mod tx;
@@ -21,6 +22,7 @@ use thiserror::Error;
 
 pub use answers::{DueReaction, PostKind, Unreported};
 pub use deliveries::{Accepted, NewDelivery, StoredDelivery};
+pub use lock::Lock;
 pub use record::{JobQuery, StoredChange};
 pub use tx::Tx;
 
@@ -31,7 +33,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "init", include_str!("migrations/
 const READERS: u32 = 4;
 
 /// How long a connection waits for the file lock, in milliseconds; only a backup or a shell can hold it.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the store could not do it.
 #[derive(Debug, Error)]
@@ -74,6 +76,7 @@ impl Store {
     /// # Errors
     /// When the file cannot be opened, or holds a schema of a newer program.
     pub async fn open(path: &Path, batch_max: usize) -> Result<Self> {
+        only_for_us(path);
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -128,6 +131,9 @@ impl Store {
     /// # Errors
     /// When the target exists or cannot be written.
     pub async fn backup(&self, path: &Path) -> Result<()> {
+        if !path.exists() {
+            only_for_us(path); // an empty file is what VACUUM INTO accepts, and it keeps its mode
+        }
         sqlx::query("VACUUM INTO $1").bind(path.to_string_lossy().into_owned()).execute(&self.read).await?;
         Ok(())
     }
@@ -163,6 +169,13 @@ impl Store {
         .await?;
         Ok(())
     }
+}
+
+/// Makes the file with a mode that keeps other users out: comments of private repositories stand in it. SQLite gives its
+/// side files the same mode. Whatever fails here is told by the opening that follows.
+fn only_for_us(path: &Path) {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path).ok();
 }
 
 /// Reads a JSON column.

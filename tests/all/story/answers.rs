@@ -9,6 +9,8 @@ on_both_forges! {
     the_author_of_a_fork_may_retest_only_after_approval,
     an_unknown_name_gets_the_nearest_one,
     a_slip_of_the_pen_runs_nothing_and_gets_one_hint,
+    a_cancel_in_the_same_comment_takes_the_retest_back,
+    every_answer_of_a_long_comment_is_shown,
     the_list_of_jobs_says_what_can_be_restarted,
     help_lists_the_commands,
     a_comment_without_a_command_gets_no_answer,
@@ -73,7 +75,7 @@ async fn a_slip_of_the_pen_runs_nothing_and_gets_one_hint(side: Side) {
     stage.lab_status("lava-x86", false).await;
     stage.comment("tom", "/retset lava-x86").await;
     assert!(stage.lab.runs().is_empty());
-    assert!(stage.report().contains("/retest"), "{}", stage.report());
+    assert!(stage.report().contains("did you mean `/retest`?"), "{}", stage.report());
     stage.end().await;
 }
 
@@ -177,5 +179,24 @@ async fn an_old_comment_runs_nothing(side: Side) {
     stage.pass(std::time::Duration::from_secs(73 * 3_600)).await;
     assert!(stage.lab.runs().is_empty());
     assert!(stage.report().contains("too old"), "{}", stage.report());
+    stage.end().await;
+}
+
+async fn a_cancel_in_the_same_comment_takes_the_retest_back(side: Side) {
+    let stage = Stage::set(side).await;
+    stage.lab_status("lava-x86", false).await;
+    stage.comment("tom", "/retest lava-x86\n/cancel").await;
+    assert!(stage.lab.runs().is_empty(), "{}", stage.report());
+    assert!(stage.report().contains("`lava-x86`: cancelled"), "{}", stage.report());
+    stage.end().await;
+}
+
+async fn every_answer_of_a_long_comment_is_shown(side: Side) {
+    let stage = Stage::set(side).await;
+    let lines: Vec<String> = (0..15).map(|n| format!("/retest nothing-{n}")).collect();
+    stage.comment("tom", &lines.join("\n")).await;
+    for n in 0..15 {
+        assert!(stage.report().contains(&format!("`nothing-{n}`")), "{n}: {}", stage.report());
+    }
     stage.end().await;
 }
