@@ -421,8 +421,8 @@ pub fn job_list(snapshot: &Snapshot, proof: &Authorised) -> Vec<LeaveItem> {
 }
 
 /// States by job name, for [`Standalone::of`].
-pub fn states(jobs: &[Job]) -> HashMap<&JobName, JobState> {
-    jobs.iter().map(|j| (&j.newest.name, j.newest.state)).collect()
+pub fn states<'j>(jobs: impl IntoIterator<Item = &'j Job>) -> HashMap<&'j JobName, JobState> {
+    jobs.into_iter().map(|j| (&j.newest.name, j.newest.state)).collect()
 }
 
 #[cfg(test)]

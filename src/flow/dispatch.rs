@@ -41,15 +41,22 @@ impl World {
     /// # Errors
     /// When the store fails.
     pub async fn dispatch_pass(self: &Arc<Self>) -> Result<Progress, FlowError> {
-        let mut orders = self.claim_due().await?;
-        orders.extend(std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner)));
-        let mut done = orders.len();
+        // What a command just handed over leaves at once; the look for what else is due comes after.
+        let handed_over = std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut done = handed_over.len();
+        self.carry_out_all(handed_over);
+        let due = self.claim_due().await?;
+        done += due.len();
+        self.carry_out_all(due);
+        done += self.cancel_due().await?;
+        Ok(Progress { done })
+    }
+
+    fn carry_out_all(self: &Arc<Self>, orders: Vec<Order>) {
         for order in orders {
             let world = Arc::clone(self);
             self.spawn(None, async move { world.carry_out(order).await });
         }
-        done += self.cancel_due().await?;
-        Ok(Progress { done })
     }
 
     /// Hands claimed retries over to the next pass without waiting for a look into the store.

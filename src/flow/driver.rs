@@ -19,6 +19,9 @@ const SLEEP_MIN: Duration = Duration::from_millis(20);
 /// Sleep of the loop whose put-off work has no look-up.
 const POLL: Duration = Duration::from_secs(2);
 
+/// Pause after a pass that found something to do.
+const BREATH: Duration = Duration::from_millis(2);
+
 /// Sleep after a pass that failed.
 const SLEEP_FAILED: Duration = Duration::from_secs(2);
 
@@ -86,7 +89,11 @@ impl Driver {
 async fn run(world: &Arc<World>, (name, pass, wake, due): Loop, stop: CancellationToken) {
     loop {
         let sleep = match pass(Arc::clone(world)).await {
-            Ok(progress) if progress.done > 0 => Duration::ZERO,
+            Ok(progress) if progress.done > 0 => {
+                // The work that it began goes first, and news that comes meanwhile is taken together.
+                tokio::time::sleep(BREATH).await;
+                Duration::ZERO
+            }
             Ok(_) => until_due(world, due).await,
             Err(error) => {
                 tracing::error!(%error, pass = name, "a pass failed; it is tried again");

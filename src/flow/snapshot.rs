@@ -3,6 +3,7 @@
 //! A job named by a command is looked up by name, so that the cost does not grow with the revision. The forge is asked
 //! only for what the record cannot know: a head never heard of, or a record with a gap.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::world::{FlowError, World};
@@ -181,35 +182,48 @@ impl World {
         jobs: Vec<Job>,
         retries: &[Retry],
     ) -> Result<Vec<JobView>, AskError> {
+        let mut jobs = jobs;
+        let entry = |job: &Job| job.runner.as_ref().and_then(|name| self.runner(name));
+        let declared = |job: &Job| entry(job).and_then(|e| e.declared(&job.newest.name));
+        for job in &mut jobs {
+            // What an operator declares counts, also for what is looked up next.
+            if let Some(declared) = declared(job).filter(|d| !d.needs.is_empty()) {
+                job.newest.needs = Some(declared.needs.clone());
+            }
+        }
         let mut others = Vec::new();
         let wanted: Vec<String> =
             jobs.iter().flat_map(|j| j.newest.needs.iter().flatten()).map(ToString::to_string).collect();
         if !wanted.is_empty() {
             others = self.store.jobs(&repo.key, sha, &JobQuery::Named(wanted)).await?;
         }
-        let known: Vec<Job> = jobs.iter().cloned().chain(others).collect();
-        let by_name = states(&known);
-        let view = |mut job: Job| {
-            let entry = job.runner.as_ref().and_then(|name| self.runner(name));
-            let declared = entry.and_then(|e| e.declared(&job.newest.name)).cloned().unwrap_or_default();
-            if !declared.needs.is_empty() {
-                job.newest.needs = Some(declared.needs);
-            }
-            let mine = || retries.iter().filter(|r| r.job == job.newest.name && r.scope == job.newest.scope);
-            let open = mine()
+        let standing: Vec<Standalone> = {
+            let by_name = states(jobs.iter().chain(&others));
+            let standing = |job| Standalone::of(job, declared(job).and_then(|d| d.standalone), &by_name);
+            jobs.iter().map(standing).collect()
+        };
+        let mut of_job: HashMap<(&JobName, &str), Vec<&Retry>> = HashMap::new();
+        for retry in retries {
+            of_job.entry((&retry.job, &retry.scope)).or_default().push(retry);
+        }
+        let view = |(job, standalone): (Job, Standalone)| {
+            let mine = of_job.get(&(&job.newest.name, job.newest.scope.as_str())).map(Vec::as_slice).unwrap_or_default();
+            let open = mine
+                .iter()
                 .find(|r| r.state.is_open())
                 .map(|r| OpenRetry { state: r.state.clone(), url: r.handle.as_ref().and_then(|h| h.url.clone()) });
+            let declared = declared(&job);
             JobView {
-                standalone: Standalone::of(&job, declared.standalone, &by_name),
+                standalone,
                 open,
-                retries: u32::try_from(mine().count()).unwrap_or(u32::MAX),
-                platform: declared.platform,
-                groups: declared.groups,
-                overrides: entry.map(|e| e.runner.allowed_overrides(&job.newest.name)).unwrap_or_default(),
+                retries: u32::try_from(mine.len()).unwrap_or(u32::MAX),
+                platform: declared.and_then(|d| d.platform.clone()),
+                groups: declared.map(|d| d.groups.clone()).unwrap_or_default(),
+                overrides: entry(&job).map(|e| e.runner.allowed_overrides(&job.newest.name)).unwrap_or_default(),
                 job,
             }
         };
-        Ok(jobs.iter().cloned().map(view).collect())
+        Ok(jobs.into_iter().zip(standing).map(view).collect())
     }
 }
 
