@@ -123,22 +123,28 @@ fn answer_in(bytes: &[u8]) -> Option<(u16, usize)> {
 pub struct Line {
     target: Target,
     stream: StdStream,
+    used: Instant,
     buffer: Vec<u8>,
 }
+
+/// A receiver closes a connection that is silent for its header timeout, 10 s; one that may be is made anew.
+const SILENT_MAX: Duration = Duration::from_secs(5);
 
 impl Line {
     /// Connects.
     pub fn open(target: Target) -> std::io::Result<Self> {
-        let stream = StdStream::connect((Ipv4Addr::LOCALHOST, target.port))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(ANSWER_MAX))?;
-        Ok(Self { target, stream, buffer: Vec::new() })
+        let stream = connect(&target)?;
+        Ok(Self { target, stream, used: Instant::now(), buffer: Vec::new() })
     }
 
     /// Sends one delivery, and gives back when its first byte left and the status of the answer.
     pub fn send(&mut self, delivery: &Delivery) -> anyhow::Result<(Instant, u16)> {
+        if self.used.elapsed() > SILENT_MAX {
+            self.stream = connect(&self.target)?;
+        }
         request(&self.target, delivery, &mut self.buffer);
         let sent = Instant::now();
+        self.used = sent;
         self.stream.write_all(&self.buffer)?;
         self.buffer.clear();
         let mut piece = [0_u8; 4_096];
@@ -153,6 +159,13 @@ impl Line {
             }
         }
     }
+}
+
+fn connect(target: &Target) -> std::io::Result<StdStream> {
+    let stream = StdStream::connect((Ipv4Addr::LOCALHOST, target.port))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(ANSWER_MAX))?;
+    Ok(stream)
 }
 
 /// A closed loop over some connections.
