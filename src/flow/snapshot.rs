@@ -207,7 +207,8 @@ impl World {
             of_job.entry((&retry.job, &retry.scope)).or_default().push(retry);
         }
         let view = |(job, standalone): (Job, Standalone)| {
-            let mine = of_job.get(&(&job.newest.name, job.newest.scope.as_str())).map(Vec::as_slice).unwrap_or_default();
+            let mine =
+                of_job.get(&(&job.newest.name, job.newest.scope.as_str())).map(Vec::as_slice).unwrap_or_default();
             let open = mine
                 .iter()
                 .find(|r| r.state.is_open())
