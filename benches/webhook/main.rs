@@ -95,6 +95,9 @@ impl Size {
     }
 }
 
+/// Measures one part and adds its rows.
+type Measure<'a> = &'a dyn Fn(&mut Table) -> anyhow::Result<()>;
+
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     if let Some(Hidden::Floor(args)) = cli.hidden {
@@ -105,7 +108,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let runs = |part| cli.wanted.only.is_none_or(|only| only == part);
     process::pin_driver();
     let mut table = Table::default();
-    let parts: [(Part, &dyn Fn(&mut Table) -> anyhow::Result<()>); 3] = [
+    let parts: [(Part, Measure<'_>); 3] = [
         (Part::Inside, &|table| inside::measure(table)),
         (Part::Receive, &|table| receive::measure(&size, table)),
         (Part::Dispatch, &|table| dispatch::measure(&size, table)),
