@@ -6,6 +6,7 @@ mod github;
 mod gitlab;
 mod http_runner;
 mod kill;
+mod peers;
 mod prism;
 mod receiver;
 mod story;
