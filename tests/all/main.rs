@@ -5,6 +5,7 @@ mod exec;
 mod github;
 mod gitlab;
 mod http_runner;
+mod inert;
 mod kill;
 mod peers;
 mod prism;
