@@ -1,9 +1,10 @@
 //! Deliveries: stored before they are answered, each happening once, in groups that share one commit.
 
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{QueryBuilder, Sqlite, SqlitePool};
+use sqlx::{QueryBuilder, Sqlite};
 use tokio::sync::{mpsc, oneshot};
 
+use super::line::Lines;
 use super::{Result, Store, StoreError, from_json, to_json};
 use crate::domain::{DeliveryId, ForgeEvent, ForgeName, Timestamp};
 
@@ -83,12 +84,12 @@ const ROWS_MAX: usize = 5_000;
 pub(super) struct Group(mpsc::Sender<Waiting>);
 
 impl Group {
-    pub(super) fn start(pool: SqlitePool, batch_max: usize) -> Self {
+    pub(super) fn start(line: Lines, batch_max: usize) -> Self {
         let (sender, mut receiver) = mpsc::channel::<Waiting>(WAITING_MAX);
         tokio::spawn(async move {
             let mut batch = Vec::new();
             while receiver.recv_many(&mut batch, batch_max.clamp(1, ROWS_MAX)).await > 0 {
-                let result = write(&pool, &batch).await;
+                let result = write(&line, &batch).await;
                 answer(batch.drain(..), result);
             }
         });
@@ -106,8 +107,9 @@ impl Group {
 ///
 /// A transaction around it would cost two more turns of the connection's thread. Rows are not asked for back either:
 /// nearly every batch is new as a whole, and then their number says so.
-async fn write(pool: &SqlitePool, batch: &[Waiting]) -> Result<Vec<bool>> {
-    let mut database = pool.acquire().await?;
+async fn write(line: &Lines, batch: &[Waiting]) -> Result<Vec<bool>> {
+    let mut held = line.hold().await?;
+    let database = held.connection()?;
     let mut insert =
         QueryBuilder::<Sqlite>::new("INSERT INTO deliveries (forge, delivery, dedupe, lane, event, received_at) ");
     insert.push_values(batch.iter().map(|w| &w.row), |mut values, row| {
@@ -123,7 +125,7 @@ async fn write(pool: &SqlitePool, batch: &[Waiting]) -> Result<Vec<bool>> {
     if inserted == 0 {
         return Ok(vec![false; batch.len()]);
     }
-    which_are_new(&mut database, batch, inserted).await
+    which_are_new(database, batch, inserted).await
 }
 
 /// Tells the new rows of a batch from those that were there before: only this task inserts, and numbers only rise, so
@@ -279,9 +281,9 @@ impl Store {
             "DELETE FROM changes WHERE updated_at < $1 AND open = 0",
         ];
         let mut gone = 0;
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         for text in TEXTS {
-            gone += sqlx::query(text).bind(before.ms()).execute(&mut *tx).await?.rows_affected();
+            gone += sqlx::query(text).bind(before.ms()).execute(&mut *tx.0).await?.rows_affected();
         }
         tx.commit().await?;
         Ok(gone)

@@ -276,18 +276,20 @@ impl Tx {
     /// # Errors
     /// When the database is not there.
     pub async fn put_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<()> {
-        sqlx::query(
-            "UPDATE retries SET state = $2, open = $3, owner = $4, due_at = $5, data = $6, grp = $7 WHERE id = $1",
-        )
-        .bind(retry.id.0)
-        .bind(retry.state.word())
-        .bind(i64::from(retry.state.is_open()))
-        .bind(owner)
-        .bind(retry.due_at.ms())
-        .bind(to_json("retry", retry)?)
-        .bind(retry.group.as_deref())
-        .execute(&mut *self.0)
-        .await?;
+        self.0
+            .later(
+                "UPDATE retries SET state = $2, open = $3, owner = $4, due_at = $5, data = $6, grp = $7 WHERE id = $1",
+                [
+                    retry.id.0.into(),
+                    retry.state.word().into(),
+                    i64::from(retry.state.is_open()).into(),
+                    owner.into(),
+                    retry.due_at.ms().into(),
+                    to_json("retry", retry)?.into(),
+                    retry.group.as_deref().into(),
+                ],
+            )
+            .await?;
         Ok(())
     }
 
@@ -296,10 +298,11 @@ impl Tx {
     /// # Errors
     /// When the database is not there.
     pub async fn want_cancellation(&mut self, id: RetryId, at: Timestamp) -> Result<()> {
-        sqlx::query("INSERT INTO cancellations (retry, due_at) VALUES ($1, $2) ON CONFLICT (retry) DO NOTHING")
-            .bind(id.0)
-            .bind(at.ms())
-            .execute(&mut *self.0)
+        self.0
+            .later(
+                "INSERT INTO cancellations (retry, due_at) VALUES ($1, $2) ON CONFLICT (retry) DO NOTHING",
+                [id.0.into(), at.ms().into()],
+            )
             .await?;
         Ok(())
     }
