@@ -12,6 +12,7 @@ mod lock;
 mod record;
 mod retries;
 mod tx;
+mod view;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,10 +25,11 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use thiserror::Error;
 
 pub use answers::{AuditEntry, DueReaction, PostKind, Unreported};
-pub use deliveries::{Accepted, NewDelivery, StoredDelivery};
+pub use deliveries::{Accepted, NewDelivery, StoredDelivery, WaitingDeliveries};
 pub use lock::Lock;
 pub use record::{JobQuery, StoredChange};
 pub use tx::Tx;
+pub use view::{CommandView, GroupFacts, ViewQuery};
 
 /// Every migration, in order: number, name, text.
 const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "init", include_str!("migrations/0001_init.sql"))];
@@ -58,6 +60,14 @@ pub enum StoreError {
     /// The writer has stopped: the program is going down.
     #[error("the store is closed")]
     Closed,
+}
+
+impl StoreError {
+    /// Whether a row of the same key was there: nothing was written.
+    pub fn is_conflict(&self) -> bool {
+        let Self::Database(error) = self else { return false };
+        error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+    }
 }
 
 /// What the store gives back.

@@ -37,7 +37,7 @@ const MANUAL: i64 = 2;
 const JOB_COLUMNS: &str =
     "name, scope, state, order1, order2, run, grp, origin, cause, url, flags, needs, at, runner, runs";
 
-fn job_from(row: &SqliteRow) -> Result<Job> {
+pub(super) fn job_from(row: &SqliteRow) -> Result<Job> {
     let flags: i64 = row.try_get("flags")?;
     let needs: Option<String> = row.try_get("needs")?;
     let origin: String = row.try_get("origin")?;

@@ -135,6 +135,16 @@ impl Work {
         Ok(())
     }
 
+    /// Runs a statement now, after what was collected, and gives back its first row.
+    pub async fn now<const N: usize>(
+        &mut self,
+        text: &'static str,
+        values: [Value; N],
+    ) -> super::Result<Option<SqliteRow>> {
+        self.later.push((text, values.into()));
+        Ok(first_row(self.run(None).await?))
+    }
+
     /// Sends what was collected, and a statement after it, as one text. Gives back that statement's answer.
     async fn run(&mut self, now: Option<Now>) -> Result<Answers, Error> {
         if self.in_doubt {
