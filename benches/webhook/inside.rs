@@ -121,6 +121,7 @@ fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
         starts_fresh: true,
         out_of_reach_for_forks: false,
         attempts_max: 5,
+        repeats_base: false,
         restarts_max: None,
         runs_dependents: false,
     };
@@ -130,6 +131,7 @@ fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
         runners: BTreeMap::from([(RunnerName::new("lab"), facts)]),
         limits: Limits::NONE,
         last_hour: LastHour::default(),
+        base_moved: None,
         now: Timestamp::default(),
     };
     let proof: Authorised = authorise(Ask::Retest, &snapshot.change, &author, Role::Write, &Rights::default())

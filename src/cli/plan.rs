@@ -291,7 +291,15 @@ fn snapshot(input: &Input, limits: Limits) -> Snapshot {
             runners.entry(RunnerName::new(name)).or_insert_with(|| facts(raw));
         }
     }
-    Snapshot { change, jobs: jobs_view, runners, limits, last_hour: LastHour::default(), now: Timestamp::default() }
+    Snapshot {
+        change,
+        jobs: jobs_view,
+        runners,
+        limits,
+        last_hour: LastHour::default(),
+        base_moved: None,
+        now: Timestamp::default(),
+    }
 }
 
 fn facts(raw: &InputJob) -> RunnerFacts {
@@ -302,6 +310,7 @@ fn facts(raw: &InputJob) -> RunnerFacts {
         out_of_reach_for_forks: raw.kind.as_deref() == Some("gitlab_ci"),
         attempts_max: u32::MAX,
         runs_dependents: native,
+        repeats_base: native,
         restarts_max: None,
     }
 }

@@ -71,6 +71,8 @@ pub struct RunnerFacts {
     pub attempts_max: u32,
     /// Jobs depending on a restarted one run along.
     pub runs_dependents: bool,
+    /// It repeats a run as it was, with the base branch of then.
+    pub repeats_base: bool,
     /// How many restarts one group takes in all; its runs are then counted by the second number of their order.
     pub restarts_max: Option<u32>,
 }
@@ -113,6 +115,8 @@ pub struct Snapshot {
     pub limits: Limits,
     /// What the last hour has used of them.
     pub last_hour: LastHour,
+    /// When the base branch last moved, as far as that is known.
+    pub base_moved: Option<Timestamp>,
     /// Now.
     pub now: Timestamp,
 }
@@ -410,7 +414,7 @@ fn restarts(view: &JobView) -> u32 {
     u32::try_from(view.job.newest.order.1.saturating_sub(1)).unwrap_or(0)
 }
 
-/// What should be known before a limit of the runner bites; empty while it is far.
+/// What should be known of the new run: a limit of the runner that is near, a base that is old. Empty without any.
 fn near_limits(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts) -> String {
     let mut text = String::new();
     if let Some(max) = runner.restarts_max
@@ -422,6 +426,12 @@ fn near_limits(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts) -> Str
         && snapshot.now.since(view.job.newest.at) + AGE_NEAR > max
     {
         text.push_str(&format!("; its runner repeats nothing older than {} days", max.as_secs() / 86_400));
+    }
+    if runner.repeats_base && snapshot.base_moved.is_some_and(|moved| moved > view.job.newest.at) {
+        let base = code(&snapshot.change.base_ref);
+        text.push_str(&format!(
+            "; repeated as it was, without what came to {base} since: update the branch for a run with it"
+        ));
     }
     text
 }

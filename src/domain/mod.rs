@@ -15,6 +15,7 @@ mod time;
 pub use change::{Change, ChangeKey, Repo, RepoKey};
 pub use event::{
     ChangeAction, CommentAction, CommentEvent, CommentKind, CommentRef, ForgeEvent, JobEvent, PressEvent, Pressed,
+    PushEvent,
 };
 pub use ids::{CommitSha, DeliveryId, DispatchKey, ForgeName, JobName, NotASha, RunRef, RunnerName};
 pub use job::{Conclusion, Job, JobObservation, JobState, Origin, RunHandle, RunObservation, RunOrder};

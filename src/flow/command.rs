@@ -77,7 +77,7 @@ impl World {
         let result = match &delivery.event {
             ForgeEvent::Comment(comment) => self.work_on_comment(forge.as_ref(), delivery, comment).await,
             ForgeEvent::Press(press) => self.work_on_press(forge.as_ref(), delivery, press).await,
-            ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) => Ok(()),
+            ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) | ForgeEvent::Push(_) => Ok(()),
         };
         match result {
             Ok(()) => Ok(true),

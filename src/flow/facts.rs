@@ -23,6 +23,10 @@ impl World {
                     tx.put_repo(&event.repo).await?;
                     self.take_jobs(&mut tx, event, now).await?;
                 }
+                ForgeEvent::Push(push) => {
+                    tx.put_repo(&push.repo).await?;
+                    tx.put_branch(&push.repo.key, &push.branch, &push.sha, push.at).await?;
+                }
                 ForgeEvent::Comment(_) | ForgeEvent::Press(_) => {}
             }
             tx.done(fact.row, None).await?;

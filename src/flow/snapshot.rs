@@ -92,7 +92,17 @@ impl World {
         if *needed == Needed::All {
             self.mark_required(forge, repo, change, &mut jobs).await?;
         }
+        if *needed == Needed::Bad {
+            self.add_required(forge, repo, change, &mut jobs).await?;
+        }
         let views = self.views(repo, &change.head, jobs, retries).await?;
+        let repeats =
+            |job: &Job| job.runner.as_ref().and_then(|name| self.runner(name)).is_some_and(|e| repeats_base(e));
+        let base_moved = if views.iter().any(|view| repeats(&view.job)) {
+            self.store.branch_moved_at(&repo.key, &change.base_ref).await?
+        } else {
+            None
+        };
         let runners = self
             .runners
             .iter()
@@ -104,6 +114,7 @@ impl World {
             runners,
             limits: self.rules.limits,
             last_hour: LastHour::default(),
+            base_moved,
             now: self.now(),
         })
     }
@@ -150,23 +161,7 @@ impl World {
         change: &Change,
         jobs: &mut Vec<Job>,
     ) -> Result<(), AskError> {
-        let now = self.now();
-        let known = self.store.required(&repo.key, &change.base_ref).await?;
-        let names = match known {
-            Some((names, at)) if now.since(at) < REQUIRED_FOR => names,
-            old => match forge.required_jobs(repo, &change.base_ref).await {
-                Ok(names) => {
-                    let mut tx = self.store.begin().await?;
-                    tx.put_required(&repo.key, &change.base_ref, &names, now).await?;
-                    tx.commit().await?;
-                    names
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the required jobs could not be asked for; the last known ones are used");
-                    old.map_or_else(Vec::new, |(names, _)| names)
-                }
-            },
-        };
+        let names = self.required_names(forge, repo, change).await?;
         for job in jobs.iter_mut() {
             let declared = self.runner_for(repo, &job.newest).and_then(|e| e.declared(&job.newest.name));
             let told = names.iter().any(|n| n == job.newest.name.as_str());
@@ -176,6 +171,60 @@ impl World {
             if !jobs.iter().any(|j| j.newest.name.as_str() == name) {
                 let mut job = missing(JobName::new(name), None);
                 job.required = true;
+                job.runner = self.runner_for(repo, &job.newest).map(|entry| entry.runner.name().clone());
+                jobs.push(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of the jobs without which nothing enters the base branch: those last told, asked for again by and by.
+    async fn required_names(&self, forge: &dyn Forge, repo: &Repo, change: &Change) -> Result<Vec<String>, AskError> {
+        let now = self.now();
+        let known = self.store.required(&repo.key, &change.base_ref).await?;
+        match known {
+            Some((names, at)) if now.since(at) < REQUIRED_FOR => Ok(names),
+            old => match forge.required_jobs(repo, &change.base_ref).await {
+                Ok(names) => {
+                    let mut tx = self.store.begin().await?;
+                    tx.put_required(&repo.key, &change.base_ref, &names, now).await?;
+                    tx.commit().await?;
+                    Ok(names)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the required jobs could not be asked for; the last known ones are used");
+                    Ok(old.map_or_else(Vec::new, |(names, _)| names))
+                }
+            },
+        }
+    }
+
+    /// Adds the jobs without which the change cannot be merged and of which nobody heard on this head: a plain `/retest`
+    /// means them, too.
+    async fn add_required(
+        &self,
+        forge: &dyn Forge,
+        repo: &Repo,
+        change: &Change,
+        jobs: &mut Vec<Job>,
+    ) -> Result<(), AskError> {
+        let mut names = self.required_names(forge, repo, change).await?;
+        for entry in self.runners.iter().filter(|entry| entry.serves(repo)) {
+            let required = |name: &&JobName| entry.declared(name).is_some_and(|declared| declared.required);
+            names.extend(entry.declared_jobs().filter(required).map(ToString::to_string));
+        }
+        names.retain(|name| !jobs.iter().any(|job| job.newest.name.as_str() == name));
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let heard = self.store.jobs(&repo.key, &change.head, &JobQuery::Named(names.clone())).await?;
+        for name in names.into_iter().map(JobName::new) {
+            if !heard.iter().any(|job| job.newest.name == name) {
+                let mut job = missing(name, None);
+                job.required = true;
+                job.runner = self.runner_for(repo, &job.newest).map(|entry| entry.runner.name().clone());
                 jobs.push(job);
             }
         }
@@ -275,6 +324,11 @@ fn missing(name: JobName, runner: Option<RunnerName>) -> Job {
     Job { newest, runner, required: false, runs: 0 }
 }
 
+/// A forge's own CI repeats a run with the commit that it was made for, be that a merge with the base of then.
+fn repeats_base(entry: &super::world::RunnerEntry) -> bool {
+    entry.runner.abilities().reported_by_forge
+}
+
 fn facts(entry: &super::world::RunnerEntry, attempts_max: u32) -> RunnerFacts {
     let abilities = entry.runner.abilities();
     RunnerFacts {
@@ -283,6 +337,7 @@ fn facts(entry: &super::world::RunnerEntry, attempts_max: u32) -> RunnerFacts {
         out_of_reach_for_forks: abilities.out_of_reach_for_forks,
         attempts_max: entry.attempts_max.min(attempts_max),
         runs_dependents: abilities.runs_dependents,
+        repeats_base: repeats_base(entry),
         restarts_max: abilities.restarts_max,
     }
 }

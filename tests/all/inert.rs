@@ -175,6 +175,7 @@ fn snapshot(names: &[String], text: &str) -> Snapshot {
         out_of_reach_for_forks: text.len().is_multiple_of(3),
         attempts_max: 9,
         runs_dependents: false,
+        repeats_base: true,
         restarts_max: Some(50),
     };
     Snapshot {
@@ -183,6 +184,7 @@ fn snapshot(names: &[String], text: &str) -> Snapshot {
         runners: BTreeMap::from([(RunnerName::new(text), facts)]),
         limits: Limits::NONE,
         last_hour: LastHour::default(),
+        base_moved: Some(Timestamp::from_ms(1)),
         now: Timestamp::default(),
     }
 }

@@ -53,6 +53,7 @@ pub(in crate::decide) fn snapshot(jobs: Vec<JobView>) -> Snapshot {
         out_of_reach_for_forks: false,
         attempts_max: 3,
         runs_dependents: true,
+        repeats_base: true,
         restarts_max: None,
     };
     let runners = BTreeMap::from([(RunnerName::from("ci"), facts)]);
@@ -62,6 +63,7 @@ pub(in crate::decide) fn snapshot(jobs: Vec<JobView>) -> Snapshot {
         runners,
         limits: Limits { jobs_max: 100, ..Limits::NONE },
         last_hour: LastHour::default(),
+        base_moved: None,
         now: Timestamp::default(),
     }
 }

@@ -184,6 +184,22 @@ impl GitHubSandbox {
         });
     }
 
+    /// Somebody pushes to a branch of the repository itself.
+    pub fn push_branch(&self, repo: &str, branch: &str, new_sha: &str) {
+        self.with(|state| {
+            let named = state.named(repo);
+            let before = named.branches.insert(branch.to_owned(), new_sha.to_owned()).unwrap_or_else(|| "0".repeat(40));
+            named.commits.insert(new_sha.to_owned());
+            let (repo_id, owner) = (named.id, named.owner.clone());
+            let body = json!({
+                "ref": format!("refs/heads/{branch}"), "before": before, "after": new_sha, "base_ref": null,
+                "created": false, "deleted": false, "forced": false, "commits": [], "head_commit": null,
+                "compare": format!("https://github.example/{repo}/compare"), "pusher": {"name": owner, "email": null},
+            });
+            state.emit(&Note::new("push", repo_id, &owner), body);
+        });
+    }
+
     /// Closes a change, merged or not.
     pub fn close_pull(&self, repo: &str, number: u64, merged: bool) {
         self.with(|state| {

@@ -128,6 +128,14 @@ impl GitLabSandbox {
         });
     }
 
+    /// Somebody pushes to a branch of the project itself.
+    pub fn push_branch(&self, project: u64, branch: &str, sha: &str) {
+        self.with(|state| {
+            state.know_commit(project, project, branch, sha);
+            state.tell_push(project, branch, sha);
+        });
+    }
+
     /// Closes a merge request, by its author.
     pub fn close(&self, project: u64, iid: u64) {
         self.with(|state| state.set_change_state((project, iid), None, "closed", "close"));

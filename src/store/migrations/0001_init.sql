@@ -58,6 +58,16 @@ CREATE TABLE revisions (
 );
 CREATE INDEX revisions_age ON revisions (known_from);
 
+-- Default branches: when each last moved.
+CREATE TABLE branches (
+    forge    TEXT   NOT NULL,
+    repo     BIGINT NOT NULL,
+    name     TEXT   NOT NULL,
+    sha      TEXT   NOT NULL,
+    moved_at BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, name)
+);
+
 CREATE TABLE required (
     forge    TEXT   NOT NULL,
     repo     BIGINT NOT NULL,

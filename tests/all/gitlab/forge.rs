@@ -228,6 +228,7 @@ async fn every_webhook_of_the_sandbox_is_authentic_and_readable() {
                 over += usize::from(event.group_over == Some(pipeline.to_string()));
             }
             ForgeEvent::Press(press) => panic!("{press:?}"),
+            ForgeEvent::Push(push) => panic!("{push:?}"),
         }
     }
     assert_eq!((comments, changes), (2, 6), "two hooks: one comment; opened, pushed, closed");

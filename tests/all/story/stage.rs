@@ -452,6 +452,14 @@ pattern = "board-*"
         }
     }
 
+    /// The default branch moves on.
+    pub fn push_base(&self, sha: &str) {
+        match &self.sandbox {
+            Sandbox::GitHub(forge) => forge.push_branch(REPO, "main", sha),
+            Sandbox::GitLab { forge, project } => forge.push_branch(*project, "main", sha),
+        }
+    }
+
     pub fn close(&self) {
         match &self.sandbox {
             Sandbox::GitHub(forge) => forge.close_pull(REPO, self.number, false),
