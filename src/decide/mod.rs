@@ -20,6 +20,8 @@ pub use plan::{
     plan, states,
 };
 pub use reason::{Reason, Refusal, RefusalKind};
-pub use report::{MARKER, Posts, ReportView, aggregate, check_run, is_own_text, job_statuses, render};
+pub use report::{
+    MARKER, MEMBERS_MARKER, Posts, Readers, ReportView, aggregate, check_run, is_own_text, job_statuses, render,
+};
 pub use select::{Needed, needed};
 pub use standalone::Standalone;

@@ -397,6 +397,7 @@ impl World {
             overrides: overrides.clone(),
             number,
             comment: asked.comment.clone(),
+            internal: asked.internal,
             also: Vec::new(),
             created_at: asked.delivery.at,
             due_at: now,

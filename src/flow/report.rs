@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::points::Point;
 use super::world::{FlowError, Progress, World};
-use crate::decide::{ReportView, aggregate, check_run, job_statuses, render};
+use crate::decide::{Readers, ReportView, aggregate, check_run, job_statuses, render};
 use crate::domain::{Change, Repo, Retry};
 use crate::ports::{CallError, CheckPost, Forge, PostedStatus, ReportPost};
 use crate::store::{DueReaction, PostKind, Unreported};
@@ -177,26 +177,30 @@ impl World {
         retries: &[Retry],
     ) -> Result<Result<(), CallError>, FlowError> {
         let answers = self.store.answers(&change.key, ANSWERS_MAX).await?;
-        let internal = answers.last().is_some_and(|a| a.internal);
-        let open: Vec<_> = answers.iter().filter(|a| internal || !a.internal).cloned().collect();
-        let body = render(&ReportView { sha: &change.head, retries, answers: &open });
-        let (known, text) = self.store.report(&change.key).await?;
-        if text.as_deref() == Some(body.as_str()) {
-            return Ok(Ok(()));
-        }
-        let known = if internal { None } else { known };
-        let post = ReportPost { body: body.clone(), marker: crate::decide::MARKER.to_owned(), known, internal };
-        match forge.post_report(repo, &change.key, &post).await {
-            Ok(id) => {
-                self.metrics.posted(forge.name().as_str(), "report");
-                self.reach(Point::ReportPosted)?;
-                if !internal {
-                    self.store.put_report(&change.key, id, &body).await?;
-                }
-                Ok(Ok(()))
+        let mut result = Ok(());
+        for readers in Readers::ALL {
+            let (known, text) = self.store.report(&change.key, readers).await?;
+            let for_them = answers.iter().any(|a| readers.may_read(a.internal))
+                || retries.iter().any(|r| readers.may_read(r.internal));
+            if !for_them && known.is_none() {
+                continue; // nothing was ever told them here
             }
-            Err(error) => Ok(Err(error)),
+            let body = render(&ReportView { sha: &change.head, retries, answers: &answers, readers });
+            if text.as_deref() == Some(body.as_str()) {
+                continue;
+            }
+            let internal = readers == Readers::Members;
+            let post = ReportPost { body: body.clone(), marker: readers.marker().to_owned(), known, internal };
+            match forge.post_report(repo, &change.key, &post).await {
+                Ok(id) => {
+                    self.metrics.posted(forge.name().as_str(), "report");
+                    self.reach(Point::ReportPosted)?;
+                    self.store.put_report(&change.key, readers, id, &body).await?;
+                }
+                Err(error) => result = first_passing(result, Err(error)),
+            }
         }
+        Ok(result)
     }
 }
 

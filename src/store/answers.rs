@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::record::change_key;
 use super::{Result, Store, Tx, db, from_json, to_json};
-use crate::decide::Answer;
+use crate::decide::{Answer, Readers};
 use crate::domain::{ChangeKey, CommentRef, CommitSha, RepoKey, Timestamp};
 use crate::ports::Reaction;
 
@@ -109,18 +109,25 @@ impl Store {
         Ok(())
     }
 
-    /// The comment that holds a change's report, and its text as last posted.
+    /// The comment that holds a change's report to these readers, and its text as last posted.
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn report(&self, change: &ChangeKey) -> Result<(Option<u64>, Option<String>)> {
-        let row: Option<(Option<i64>, Option<String>)> =
-            sqlx::query_as("SELECT report_id, report FROM changes WHERE forge = $1 AND repo = $2 AND number = $3")
-                .bind(change.repo.forge.as_str())
-                .bind(db(change.repo.id))
-                .bind(db(change.number))
-                .fetch_optional(&self.read)
-                .await?;
+    pub async fn report(&self, change: &ChangeKey, readers: Readers) -> Result<(Option<u64>, Option<String>)> {
+        let text = match readers {
+            Readers::Everybody => {
+                "SELECT report_id, report FROM changes WHERE forge = $1 AND repo = $2 AND number = $3"
+            }
+            Readers::Members => {
+                "SELECT members_report_id, members_report FROM changes WHERE forge = $1 AND repo = $2 AND number = $3"
+            }
+        };
+        let row: Option<(Option<i64>, Option<String>)> = sqlx::query_as(text)
+            .bind(change.repo.forge.as_str())
+            .bind(db(change.repo.id))
+            .bind(db(change.number))
+            .fetch_optional(&self.read)
+            .await?;
         Ok(row.map_or((None, None), |(id, text)| (id.map(super::un_db), text)))
     }
 
@@ -128,8 +135,17 @@ impl Store {
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn put_report(&self, change: &ChangeKey, id: u64, text: &str) -> Result<()> {
-        sqlx::query("UPDATE changes SET report_id = $4, report = $5 WHERE forge = $1 AND repo = $2 AND number = $3")
+    pub async fn put_report(&self, change: &ChangeKey, readers: Readers, id: u64, text: &str) -> Result<()> {
+        let update = match readers {
+            Readers::Everybody => {
+                "UPDATE changes SET report_id = $4, report = $5 WHERE forge = $1 AND repo = $2 AND number = $3"
+            }
+            Readers::Members => {
+                "UPDATE changes SET members_report_id = $4, members_report = $5 \
+                 WHERE forge = $1 AND repo = $2 AND number = $3"
+            }
+        };
+        sqlx::query(update)
             .bind(change.repo.forge.as_str())
             .bind(db(change.repo.id))
             .bind(db(change.number))

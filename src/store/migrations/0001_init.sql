@@ -36,6 +36,8 @@ CREATE TABLE changes (
     data       TEXT    NOT NULL,
     report_id  BIGINT,
     report     TEXT,
+    members_report_id BIGINT,
+    members_report    TEXT,
     PRIMARY KEY (forge, repo, number)
 );
 CREATE INDEX changes_head ON changes (forge, repo, head, open);
