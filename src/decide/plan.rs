@@ -4,15 +4,18 @@
 //! **Invariant:** every job that a command means is in the plan once, started or left with a reason.
 //! Read next: `flow/command.rs`, which makes it so.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use retest_commands::Selection;
 
 use super::authorise::Authorised;
+use super::closure::Closure;
 use super::inert::code;
+use super::limits::{Limits, Used, reached};
 use super::reason::Reason;
 use super::select::{Picked, pick};
 use super::standalone::Standalone;
+use super::terms::JobTerms;
 use crate::domain::{Change, Job, JobName, JobState, RetryState, RunnerName, Timestamp};
 
 /// Jobs left alone that are named one by one in an answer; the rest is counted.
@@ -47,12 +50,18 @@ pub struct JobView {
     pub open: Option<OpenRetry>,
     /// Retries of it on this head so far.
     pub retries: u32,
+    /// Those of them that count against the operator's limit: several runs asked for at once count once.
+    pub wishes: u32,
     /// The platform that its runner declares for it.
     pub platform: Option<String>,
     /// Fields of it that a person may change.
     pub overrides: Vec<String>,
     /// Names that mean it together with others.
     pub groups: Vec<String>,
+    /// What the repository's policy demands where it is started.
+    pub terms: JobTerms,
+    /// When it was last retried on this head.
+    pub last_retry_at: Option<Timestamp>,
 }
 
 /// What the planner must know of a runner.
@@ -72,31 +81,6 @@ pub struct RunnerFacts {
     pub restarts_max: Option<u32>,
 }
 
-/// What a command may start at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Jobs that one command may start.
-    pub jobs_max: usize,
-    /// Retries of one change within an hour.
-    pub change_hour_max: u32,
-    /// Retries of one asker within an hour.
-    pub asker_hour_max: u32,
-}
-
-impl Limits {
-    /// No limit at all, for offline plans.
-    pub const NONE: Self = Self { jobs_max: usize::MAX, change_hour_max: u32::MAX, asker_hour_max: u32::MAX };
-}
-
-/// Retries of the last hour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LastHour {
-    /// Of this change.
-    pub change: u32,
-    /// Of this asker.
-    pub asker: u32,
-}
-
 /// All that is known when a command is decided.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -108,8 +92,8 @@ pub struct Snapshot {
     pub runners: BTreeMap<RunnerName, RunnerFacts>,
     /// Limits.
     pub limits: Limits,
-    /// What the last hour has used of them.
-    pub last_hour: LastHour,
+    /// What the last hour and day have used of them.
+    pub used: Used,
     /// Now.
     pub now: Timestamp,
 }
@@ -132,8 +116,10 @@ pub struct Wish<'a> {
     pub selection: &'a Selection,
     /// Also what passed.
     pub force: bool,
-    /// Only say it.
-    pub dry_run: bool,
+    /// Also what a chained job needs, first.
+    pub with_needs: bool,
+    /// Runs of each job, one after the other; 1 unless a flake is to be measured.
+    pub times: u32,
     /// Fields to change.
     pub overrides: &'a BTreeMap<String, String>,
 }
@@ -145,6 +131,10 @@ pub struct StartItem {
     pub at: usize,
     /// Why, for people.
     pub why: String,
+    /// Jobs that must pass first.
+    pub after: Vec<JobName>,
+    /// Whether it was asked for, rather than needed by one that was: only then are its fields changed.
+    pub asked: bool,
 }
 
 /// A job, or a word of the command, that starts nothing.
@@ -172,40 +162,44 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
     let picked = pick(wish.selection, &snapshot.jobs);
     let mut plan = Plan::default();
     words_without_jobs(&picked, wish, snapshot, &mut plan);
+    let (mut started, mut before) = (BTreeSet::new(), Vec::new());
     for (&at, &named) in &picked.jobs {
-        let Some(view) = snapshot.jobs.get(at) else { continue };
-        let name = || view.job.newest.name.to_string();
-        let verdict =
-            judge(view, named, snapshot, wish, proof).and_then(|why| match used_up(snapshot, plan.start.len()) {
-                None => Ok(why),
-                Some(left) => Err(left),
-            });
+        let Some(view) = snapshot.jobs.get(at).filter(|_| !started.contains(&at)) else { continue };
+        let verdict = if wish.with_needs && is_chained(view) && view.open.is_none() {
+            Closure::new(snapshot, wish, proof, &started).of(at, named)
+        } else {
+            judge(view, named, snapshot, wish, proof)
+                .map(|why| vec![StartItem { at, why, after: Vec::new(), asked: true }])
+        };
+        let verdict = verdict.and_then(|items| {
+            let new: Vec<usize> = items.iter().map(|item| item.at).collect();
+            reached(snapshot, wish.times, (&before, &new), proof.asker().role).map_or(Ok(items), Err)
+        });
         match verdict {
-            Ok(why) => plan.start.push(StartItem { at, why }),
-            Err((reason, text)) => plan.leave.push(LeaveItem { name: name(), reason, text }),
+            Ok(items) => {
+                if !items.iter().any(|item| item.at == at) {
+                    plan.leave.push(runs_along(view));
+                }
+                started.extend(items.iter().map(|item| item.at));
+                before.extend(items.iter().map(|item| item.at));
+                plan.start.extend(items);
+            }
+            Err((reason, text)) => {
+                plan.leave.push(LeaveItem { name: view.job.newest.name.to_string(), reason, text });
+            }
         }
     }
     plan
 }
 
-/// Which limit one more retry would pass, after `planned` of this plan.
-fn used_up(snapshot: &Snapshot, planned: usize) -> Option<Left> {
-    let (limits, used) = (snapshot.limits, snapshot.last_hour);
-    if planned >= limits.jobs_max {
-        let text = format!("one command starts at most {} jobs; give another command for this one", limits.jobs_max);
-        return Some((Reason::TooMany, text));
-    }
-    let planned = u32::try_from(planned).unwrap_or(u32::MAX);
-    let (max, whose) = if used.change.saturating_add(planned) >= limits.change_hour_max {
-        (limits.change_hour_max, "this change")
-    } else if used.asker.saturating_add(planned) >= limits.asker_hour_max {
-        (limits.asker_hour_max, "you")
-    } else {
-        return None;
-    };
-    let text =
-        format!("{whose} had {max} retries within the last hour, the most that the operator allows; ask again later");
-    Some((Reason::Limited, text))
+/// Whether other jobs must run first, or nobody can tell.
+fn is_chained(view: &JobView) -> bool {
+    view.standalone != Standalone::Yes
+}
+
+fn runs_along(view: &JobView) -> LeaveItem {
+    let text = "its runner starts it by itself once the jobs before it have passed".to_owned();
+    LeaveItem { name: view.job.newest.name.to_string(), reason: Reason::RunsAlong, text }
 }
 
 fn words_without_jobs(picked: &Picked, wish: &Wish<'_>, snapshot: &Snapshot, plan: &mut Plan) {
@@ -235,7 +229,7 @@ fn words_without_jobs(picked: &Picked, wish: &Wish<'_>, snapshot: &Snapshot, pla
     }
 }
 
-type Left = (Reason, String);
+pub(super) type Left = (Reason, String);
 
 /// Whether a job is started, and why; or why not. The first rule that speaks decides.
 fn judge(
@@ -253,32 +247,46 @@ fn judge(
         return Err((Reason::Joined, text));
     }
     let why = wanted(view, named, wish)?;
+    let near = startable(view, snapshot, wish, proof)?;
+    stands_alone(view)?;
+    changeable(view, wish, proof)?;
+    Ok(why + &near)
+}
+
+/// Whether its runner takes it now, whatever it needs; with what should be known before a limit bites.
+pub(super) fn startable(
+    view: &JobView,
+    snapshot: &Snapshot,
+    wish: &Wish<'_>,
+    proof: &Authorised,
+) -> Result<String, Left> {
     let runner = view.job.runner.as_ref().and_then(|name| snapshot.runners.get(name));
     let Some(runner) = runner else {
         let text = "not managed here: no configured runner starts it; the operator can add one that does".to_owned();
         return Err((Reason::Unmanaged, text));
     };
-    reachable(view, snapshot, runner, proof)?;
-    stands_alone(view)?;
-    if view.retries.saturating_add(1) >= runner.attempts_max {
+    view.terms.allow(proof)?;
+    reachable(view, snapshot, wish, (runner, proof))?;
+    if view.wishes.saturating_add(1) >= runner.attempts_max {
         let text = format!(
             "retried {} times on this head, which is the most that the operator allows; push, or ask the operator",
-            view.retries
+            view.wishes
         );
         return Err((Reason::AttemptsUsed, text));
     }
-    if let Some(key) = wish.overrides.keys().find(|key| !view.overrides.contains(key)) {
-        let allowed: Vec<String> = view.overrides.iter().map(|k| code(k)).collect();
-        let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
-        return Err((Reason::OverrideRefused, format!("{} may not be changed here; allowed: {allowed}", code(key))));
-    }
-    Ok(why + &near_limits(view, snapshot, runner))
+    Ok(near_limits(view, snapshot, runner))
+}
+
+/// Whether the fields that the asker wants changed may be changed in this job.
+pub(super) fn changeable(view: &JobView, wish: &Wish<'_>, proof: &Authorised) -> Result<(), Left> {
+    wish.overrides.keys().try_for_each(|key| view.terms.allow_override(key, &view.overrides, proof))
 }
 
 /// Whether the job's state is one that the command means.
-fn wanted(view: &JobView, named: bool, wish: &Wish<'_>) -> Result<String, Left> {
+pub(super) fn wanted(view: &JobView, named: bool, wish: &Wish<'_>) -> Result<String, Left> {
     let state = view.job.newest.state;
-    let forced = wish.force || wish.verb == Verb::Test;
+    let measured = named && wish.times > 1;
+    let forced = wish.force || measured || wish.verb == Verb::Test;
     let left = |reason, text: &str| Err((reason, text.to_owned()));
     match state {
         JobState::Failed if view.job.newest.allow_failure && !named && wish.verb == Verb::Retest => {
@@ -310,7 +318,12 @@ fn wanted(view: &JobView, named: bool, wish: &Wish<'_>) -> Result<String, Left> 
 }
 
 /// Whether its runner can reach it now.
-fn reachable(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts, proof: &Authorised) -> Result<(), Left> {
+fn reachable(
+    view: &JobView,
+    snapshot: &Snapshot,
+    wish: &Wish<'_>,
+    (runner, proof): (&RunnerFacts, &Authorised),
+) -> Result<(), Left> {
     let seen = &view.job.newest;
     if snapshot.change.from_fork && runner.out_of_reach_for_forks {
         let text = "runs in the fork, out of this bot's reach; ask the author to retry it there, or a maintainer to run the pipeline in this project";
@@ -318,8 +331,10 @@ fn reachable(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts, proof: &
     }
     let fresh = matches!(seen.state, JobState::Missing | JobState::Skipped) || seen.manual;
     if fresh && !proof.trusted_head() {
-        let text =
-            "never ran on this head of a fork; somebody with *write* can approve it with `/ok-to-test`".to_owned();
+        let text = format!(
+            "never ran on this head of a fork; somebody with {} can approve it with `/ok-to-test`",
+            proof.approvers()
+        );
         return Err((Reason::NotApproved, text));
     }
     if matches!(seen.state, JobState::Missing | JobState::Skipped) && !runner.starts_fresh {
@@ -327,8 +342,15 @@ fn reachable(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts, proof: &
         return Err((Reason::NotReported, text));
     }
     match runner.age_max {
-        _ if runner.restarts_max.is_some_and(|max| restarts(view) >= max) => {
+        _ if runner.restarts_max.is_some_and(|max| restarts(view).saturating_add(wish.times) > max) => {
             let max = runner.restarts_max.unwrap_or_default();
+            if restarts(view) < max {
+                let left = max - restarts(view);
+                return Err((
+                    Reason::Expired,
+                    format!("its runner takes only {left} more restarts of its run; ask for fewer"),
+                ));
+            }
             Err((
                 Reason::Expired,
                 format!("its run was restarted {max} times, and its runner takes no more; push to run it afresh"),
@@ -378,7 +400,10 @@ fn stands_alone(view: &JobView) -> Result<(), Left> {
                 (false, 0) => list.join(", "),
                 (false, more) => format!("{} and {more} more", list.join(", ")),
             };
-            Err((Reason::NotStandalone, format!("chained behind {of}; restart that first")))
+            Err((
+                Reason::NotStandalone,
+                format!("chained behind {of}; restart that first, or add {}", code("--with-needs")),
+            ))
         }
         Standalone::Gone(cause) => Err((
             Reason::Expired,
@@ -387,9 +412,10 @@ fn stands_alone(view: &JobView) -> Result<(), Left> {
         Standalone::Unknown => Err((
             Reason::NotStandalone,
             format!(
-                "nobody can tell whether {} stands alone; the operator can declare {}",
+                "nobody can tell whether {} stands alone; {} in {} of the default branch says so",
                 code(name),
-                code("standalone = true")
+                code(&format!("[[job]] name = \"{name}\" standalone = true")),
+                code(".retest.toml")
             ),
         )),
     }
@@ -398,7 +424,14 @@ fn stands_alone(view: &JobView) -> Result<(), Left> {
 /// The jobs of a head with their states, for `/retest ?`: each with why it would not be restarted.
 pub fn job_list(snapshot: &Snapshot, proof: &Authorised) -> Vec<LeaveItem> {
     let (selection, overrides) = (Selection::default(), BTreeMap::new());
-    let wish = Wish { verb: Verb::Retest, selection: &selection, force: false, dry_run: true, overrides: &overrides };
+    let wish = Wish {
+        verb: Verb::Retest,
+        selection: &selection,
+        force: false,
+        with_needs: false,
+        times: 1,
+        overrides: &overrides,
+    };
     let mut out: Vec<LeaveItem> = Vec::new();
     for view in snapshot.jobs.iter().take(LEFT_NAMED_MAX) {
         let seen = &view.job.newest;

@@ -26,6 +26,8 @@ pub enum Reason {
     Superseded,
     /// It needs other jobs.
     NotStandalone,
+    /// Its runner starts it by itself once the jobs before it have passed.
+    RunsAlong,
     /// Too old for its runner, or its inputs are gone.
     Expired,
     /// No job of that name on this head.
@@ -36,7 +38,7 @@ pub enum Reason {
     Unmanaged,
     /// It was retried too often on this head.
     AttemptsUsed,
-    /// The change or the asker had too many retries within an hour.
+    /// A limit over an hour or a day is reached, or the job was retried a moment ago.
     Limited,
     /// It runs in the fork, out of reach.
     ForkOutOfReach,
@@ -44,6 +46,10 @@ pub enum Reason {
     NotApproved,
     /// It never ran on this head.
     NotReported,
+    /// The repository's policy lets nobody start it again.
+    NotRetryable,
+    /// The repository's policy keeps it for people with another right.
+    NoRight,
     /// A field was to be changed that the job's policy does not allow.
     OverrideRefused,
     /// More jobs than one command may start.
@@ -56,11 +62,13 @@ pub enum Reason {
     Cancelled,
     /// There was nothing to do.
     Nothing,
+    /// The repository's policy cannot be used as it stands.
+    PolicyBroken,
 }
 
 impl Reason {
     /// All reasons, in the order of the documentation.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 29] = [
         Self::Started,
         Self::WouldStart,
         Self::Joined,
@@ -71,6 +79,7 @@ impl Reason {
         Self::Skipped,
         Self::Superseded,
         Self::NotStandalone,
+        Self::RunsAlong,
         Self::Expired,
         Self::Unknown,
         Self::Ambiguous,
@@ -80,12 +89,15 @@ impl Reason {
         Self::ForkOutOfReach,
         Self::NotApproved,
         Self::NotReported,
+        Self::NotRetryable,
+        Self::NoRight,
         Self::OverrideRefused,
         Self::TooMany,
         Self::NotUnderstood,
         Self::Listed,
         Self::Cancelled,
         Self::Nothing,
+        Self::PolicyBroken,
     ];
 
     /// The word in JSON and in the documentation.
@@ -101,6 +113,7 @@ impl Reason {
             Self::Skipped => "skipped",
             Self::Superseded => "superseded",
             Self::NotStandalone => "not_standalone",
+            Self::RunsAlong => "runs_along",
             Self::Expired => "expired",
             Self::Unknown => "unknown",
             Self::Ambiguous => "ambiguous",
@@ -110,12 +123,15 @@ impl Reason {
             Self::ForkOutOfReach => "fork_out_of_reach",
             Self::NotApproved => "not_approved",
             Self::NotReported => "not_reported",
+            Self::NotRetryable => "not_retryable",
+            Self::NoRight => "no_right",
             Self::OverrideRefused => "override_refused",
             Self::TooMany => "too_many",
             Self::NotUnderstood => "not_understood",
             Self::Listed => "listed",
             Self::Cancelled => "cancelled",
             Self::Nothing => "nothing",
+            Self::PolicyBroken => "policy_broken",
         }
     }
 }

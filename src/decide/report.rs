@@ -4,7 +4,8 @@
 
 use super::answer::Answer;
 use super::inert::{code, code_in_table, link};
-use crate::domain::{CommitSha, Conclusion, Retry, RetryState, WaitOn};
+use super::reason::Reason;
+use crate::domain::{CommitSha, Conclusion, JobName, Retry, RetryState, WaitOn};
 use crate::ports::{CheckPost, StatusPost, StatusState};
 
 /// The hidden first line of every report: by it we find ours again, and never obey it.
@@ -50,6 +51,11 @@ impl Readers {
     /// Both, the public one first.
     pub const ALL: [Self; 2] = [Self::Everybody, Self::Members];
 
+    /// Who reads the answer to something that is internal or not.
+    pub const fn of(internal: bool) -> Self {
+        if internal { Self::Members } else { Self::Everybody }
+    }
+
     /// The hidden first line of their report.
     pub const fn marker(self) -> &'static str {
         match self {
@@ -60,7 +66,7 @@ impl Readers {
 
     /// Whether something that is internal or not belongs into their report.
     pub const fn may_read(self, internal: bool) -> bool {
-        matches!((self, internal), (Self::Everybody, false) | (Self::Members, true))
+        matches!((self, Self::of(internal)), (Self::Everybody, Self::Everybody) | (Self::Members, Self::Members))
     }
 }
 
@@ -91,6 +97,7 @@ fn standing(retry: &Retry) -> (&'static str, String) {
     match &retry.state {
         RetryState::Requested => ("⏳", "about to start".into()),
         RetryState::Waiting(WaitOn::Group(group)) => ("⏳", format!("queued behind run {}", code(group))),
+        RetryState::Waiting(WaitOn::Jobs(needs)) => ("⏳", format!("starts once {} passed", names(needs))),
         RetryState::Waiting(WaitOn::Time) => ("⏳", "queued: its runner takes no more at present".into()),
         RetryState::Dispatching => ("⏳", "being started".into()),
         RetryState::Dispatched => ("🚀", "started".into()),
@@ -102,6 +109,26 @@ fn standing(retry: &Retry) -> (&'static str, String) {
         RetryState::Cancelled => ("⚪", "cancelled on request".into()),
         RetryState::Expired => ("⌛", "not over by its deadline, so no longer followed".into()),
     }
+}
+
+/// Jobs by name, ten at most; the rest is counted.
+fn names(jobs: &[JobName]) -> String {
+    let named: Vec<String> = jobs.iter().take(10).map(|n| code(n.as_str())).collect();
+    let more = jobs.len().saturating_sub(named.len());
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    named.join(", ") + &more
+}
+
+/// How far several runs that were asked for at once have come; empty for a single one.
+fn series_text(newest: &Retry, all: &[Retry]) -> String {
+    let Some(series) = newest.series else { return String::new() };
+    let first = newest.number.saturating_sub(series.place.saturating_sub(1));
+    let mine = |r: &&Retry| r.job == newest.job && r.scope == newest.scope && r.number >= first;
+    let count = |passed: bool| {
+        let ended = |r: &&Retry| matches!(r.state, RetryState::Finished(end) if (end == Conclusion::Passed) == passed);
+        all.iter().filter(mine).filter(ended).count()
+    };
+    format!(" · run {} of {} asked for: {} passed, {} did not", series.place, series.of, count(true), count(false))
 }
 
 fn said(text: &str) -> String {
@@ -125,6 +152,19 @@ fn ended(end: Conclusion, run: u32, cause: Option<&str>) -> (&'static str, Strin
     }
 }
 
+/// Whether there is something to say that reactions and statuses do not tell: an answer other than "started", or a retry
+/// that did not pass.
+pub fn has_news(readers: Readers, retries: &[Retry], answers: &[Answer]) -> bool {
+    let plain = [Reason::Started.as_str(), Reason::Joined.as_str(), Reason::Cancelled.as_str()];
+    let spoken = answers.iter().filter(|answer| readers.may_read(answer.internal)).flat_map(|answer| &answer.lines);
+    let bad = |retry: &&Retry| {
+        let passed = retry.state == RetryState::Finished(Conclusion::Passed);
+        !retry.state.is_open() && !passed && retry.state != RetryState::Cancelled
+    };
+    spoken.into_iter().any(|line| !plain.contains(&line.reason.as_str()))
+        || retries.iter().filter(|retry| readers.may_read(retry.internal)).any(|retry| bad(&retry))
+}
+
 /// The report of a change, as Markdown.
 pub fn render(view: &ReportView<'_>) -> String {
     let mut out = format!("{}\n### Retests of {}\n", view.readers.marker(), code(view.sha.short()));
@@ -134,7 +174,7 @@ pub fn render(view: &ReportView<'_>) -> String {
         out.push_str("\nNo job was restarted on this head.\n");
     }
     for retry in jobs.iter().take(JOBS_MAX) {
-        out.push_str(&job_line(retry));
+        out.push_str(&job_line(retry, view.retries));
     }
     if jobs.len() > JOBS_MAX {
         out.push_str(&format!("\n- and {} more jobs\n", jobs.len() - JOBS_MAX));
@@ -157,27 +197,18 @@ pub fn render(view: &ReportView<'_>) -> String {
     out
 }
 
-fn job_line(retry: &Retry) -> String {
+fn job_line(retry: &Retry, all: &[Retry]) -> String {
     let (icon, text) = standing(retry);
     let url = retry.handle.as_ref().and_then(|h| h.url.as_deref());
     let run = url.map_or(String::new(), |u| format!(" · {}", link("run", Some(u))));
-    let also = if retry.also.is_empty() {
-        String::new()
-    } else {
-        let names: Vec<String> = retry.also.iter().take(10).map(|n| code(n.as_str())).collect();
-        format!(" · runs along: {}", names.join(", "))
-    };
+    let also = if retry.also.is_empty() { String::new() } else { format!(" · runs along: {}", names(&retry.also)) };
     let asker = code(&retry.asker.login);
+    let series = series_text(retry, all);
     format!(
-        "\n- {icon} **{}**: {text}{run}{also}  \n  <sub>{}; asked by {asker}</sub>\n",
+        "\n- {icon} **{}**: {text}{series}{run}{also}  \n  <sub>{}; asked by {asker}</sub>\n",
         code(retry.job.as_str()),
-        why(&retry.why)
+        super::inert::plain_words(&retry.why)
     )
-}
-
-/// The planner's own words; still made plain, as a stored value.
-fn why(text: &str) -> String {
-    super::inert::plain(text).replace(['<', '>', '@', '#', '!', '[', ']', '*', '_', '|'], "")
 }
 
 fn answer_text(answer: &Answer, sha: &CommitSha) -> String {
@@ -317,6 +348,7 @@ mod tests {
             cause: None,
             overrides: BTreeMap::new(),
             number,
+            series: None,
             comment: None,
             internal: false,
             also: vec!["package".into()],

@@ -4,30 +4,29 @@
 //! to what was known when the comment arrived; rights are looked up; then `decide` plans. Read next: `dispatch.rs`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use retest_commands::{Command, Parsed, ParsedCommand, Retest};
+use retest_commands::{Command, Grammar, Parsed, ParsedCommand, Retest};
 
+use super::asked::{Approval, Asked, TRIES_MAX, approve, pinned};
 use super::dispatch::Order;
 use super::lines::{
-    as_retest, cancel_lines, cancelled, dispatch_key, forced, help_lines, joined, leave_line, line, mistake_line,
-    refusal_line, started_text, supported, title, whole,
+    as_retest, audit_line, cancel_lines, cancelled, dispatch_key, forced, help_lines, joined, leave_line, line,
+    mistake_line, refusal_line, right_of, started_text, title, whole,
 };
 use super::points::Point;
 use super::snapshot::AskError;
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
-    Answer, AnswerLine, Ask, Authorised, LastHour, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
-    authorise, code, is_own_text, job_list, needed,
+    Answer, AnswerLine, Ask, Authorised, JobView, Needed, Readers, Reason, Refusal, RefusalKind, Snapshot, StartItem,
+    Verb, Wish, authorise, code, job_list, needed,
 };
 use crate::domain::{
-    Actor, Change, ChangeAction, CommentAction, CommentEvent, CommentRef, CommitSha, ForgeEvent, PressEvent, Pressed,
-    Repo, Retry, RetryEvent, RetryId, RetryState, Timestamp,
+    Change, ChangeAction, CommentAction, CommentEvent, CommitSha, ForgeEvent, PressEvent, Pressed, Retry, RetryEvent,
+    RetryId, RetryState, Series, Timestamp, WaitOn,
 };
 use crate::ports::{CallError, Forge, Reaction};
 use crate::store::{PostKind, StoredDelivery};
-
-/// Failed tries after which a command is answered with "could not look it up".
-const TRIES_MAX: u32 = 6;
 
 /// A comment that arrives later than this may be about a head that its writer did not see.
 const FRESH: std::time::Duration = std::time::Duration::from_secs(120);
@@ -35,26 +34,13 @@ const FRESH: std::time::Duration = std::time::Duration::from_secs(120);
 /// The identifier of our check run's button.
 pub(super) const BUTTON: &str = "retest-failed";
 
-/// What was asked, by a comment or by a button.
-struct Asked<'a> {
-    forge: &'a dyn Forge,
-    repo: Repo,
-    change: Change,
-    actor: Actor,
-    comment: Option<CommentRef>,
-    internal: bool,
-    /// Whether the head is known that the change had when this was asked.
-    head_seen: bool,
-    delivery: &'a StoredDelivery,
-}
-
 /// What commands come to: everything that is stored in the one transaction.
 #[derive(Default)]
 struct Outcome {
     answers: Vec<(String, Vec<AnswerLine>)>,
     start: Vec<Retry>,
     cancel: Vec<RetryId>,
-    approve: Option<CommitSha>,
+    approve: Option<Approval>,
     refused: bool,
     informed: bool,
 }
@@ -99,13 +85,12 @@ impl World {
         delivery: &StoredDelivery,
         comment: &CommentEvent,
     ) -> Result<(), AskError> {
-        let parsed = self.commands_of(forge, comment);
+        let Some(policy) = self.policy_for_comment(forge, delivery, comment).await? else {
+            return Ok(self.pass_over(delivery, comment).await?);
+        };
+        let parsed = self.commands_of(comment, &policy.grammar);
         let Some(parsed) = parsed.filter(|p| !p.commands.is_empty() || !p.mistakes.is_empty()) else {
-            let mut tx = self.store.begin().await?;
-            tx.put_repo(&comment.repo).await?;
-            tx.done(delivery.row, Some("no command")).await?;
-            tx.commit().await?;
-            return Ok(());
+            return Ok(self.pass_over(delivery, comment).await?);
         };
         let (change, head_then) = self.change_for(forge, delivery, comment).await?;
         let asked = Asked {
@@ -117,6 +102,7 @@ impl World {
             internal: comment.internal,
             head_seen: head_then.is_some() && delivery.at.since(comment.created_at) <= FRESH,
             delivery,
+            policy,
         };
         let gate = self.gate(&asked.change, head_then.as_ref(), comment.created_at, delivery.at);
         let outcome = match gate {
@@ -143,6 +129,7 @@ impl World {
             tx.commit().await?;
             return Ok(());
         }
+        let policy = self.in_force(forge, &press.repo, delivery.tries >= TRIES_MAX).await?;
         let pressed = ParsedCommand { command: Command::Retest(Retest::default()), line: 1 };
         let parsed = Parsed { commands: vec![pressed], mistakes: Vec::new() };
         for change in changes {
@@ -155,6 +142,7 @@ impl World {
                 internal: false,
                 head_seen: true,
                 delivery,
+                policy: Arc::clone(&policy),
             };
             let outcome = self.answer_all(&asked, &parsed).await?;
             // The press has set our check back at the forge: it must be posted again, whatever came of it.
@@ -164,18 +152,21 @@ impl World {
         Ok(())
     }
 
-    /// The commands of a comment; none when its kind or author must not command.
-    fn commands_of(&self, forge: &dyn Forge, comment: &CommentEvent) -> Option<Parsed> {
-        let bot = comment.author.is_bot || forge.is_me(&comment.author, comment.via_app);
-        if bot || is_own_text(&comment.body) {
-            return None;
-        }
+    async fn pass_over(&self, delivery: &StoredDelivery, comment: &CommentEvent) -> Result<(), FlowError> {
+        let mut tx = self.store.begin().await?;
+        tx.put_repo(&comment.repo).await?;
+        tx.done(delivery.row, Some("no command")).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// The commands of a comment; none when it is of a kind that must not command.
+    fn commands_of(&self, comment: &CommentEvent, grammar: &Grammar) -> Option<Parsed> {
         match &comment.action {
-            CommentAction::Created => Some(retest_commands::parse(&comment.body, &self.grammar)),
+            CommentAction::Created => Some(retest_commands::parse(&comment.body, grammar)),
             CommentAction::Edited { before: Some(before) }
                 if self.rules.edited == EditedComments::NewCommands && comment.sender.id == comment.author.id =>
             {
-                Some(retest_commands::new_commands(before, &comment.body, &self.grammar))
+                Some(retest_commands::new_commands(before, &comment.body, grammar))
             }
             CommentAction::Edited { .. } | CommentAction::Deleted => None,
         }
@@ -245,9 +236,9 @@ impl World {
         if parsed.commands.is_empty() {
             return Ok(outcome);
         }
-        let role = match self.role(asked.forge, &asked.repo, &asked.actor).await {
-            Ok(role) => role,
-            Err(error) if error.is_passing() && asked.delivery.tries < TRIES_MAX => return Err(error.into()),
+        let asker = match self.asker_of(asked, parsed).await {
+            Ok(asker) => asker,
+            Err(error) if error.is_passing() && !asked.settles() => return Err(error.into()),
             Err(error) => {
                 self.count_failure(asked.forge.name().as_str(), &error);
                 let text =
@@ -257,12 +248,12 @@ impl World {
         };
         let mut retries = self.store.retries_of(&asked.change.key, &asked.change.head).await?;
         for one in &parsed.commands {
-            let may = |ask| authorise(ask, &asked.change, &asked.actor, role, &self.rules.rights);
+            let may = |ask| authorise(ask, &asked.change, &asker, &asked.policy.terms.rights);
             let title = title(&one.command);
             let lines = match &one.command {
                 Command::Retest(wish) => {
-                    let ask = if forced(wish) { Ask::Force } else { Ask::Retest };
-                    self.start(asked, (Verb::Retest, wish), may(ask), (&mut retries, &mut outcome)).await?
+                    let proof = may(right_of(wish));
+                    self.start(asked, (Verb::Retest, wish), proof, (&mut retries, &mut outcome)).await?
                 }
                 Command::Test(wish) => {
                     self.start(asked, (Verb::Test, &as_retest(wish)), may(Ask::Test), (&mut retries, &mut outcome))
@@ -274,25 +265,32 @@ impl World {
                     may(Ask::Cancel { own }).map(|_| cancel_lines(&meant, (&mut outcome.cancel, &mut outcome.start)))
                 }
                 Command::Jobs(_) => self.list(asked, may(Ask::Help), &retries).await?,
-                Command::Help(help) => may(Ask::Help).map(|_| help_lines(help.topic.as_deref())),
+                Command::Help(help) => {
+                    may(Ask::Help).map(|_| help_lines(help.topic.as_deref(), &asked.policy.grammar, &may))
+                }
                 Command::OkToTest(wish) => {
-                    may(Ask::OkToTest).and_then(|_| approve(asked, wish.sha.as_deref(), &mut outcome))
+                    may(Ask::OkToTest).and_then(|_| approve(asked, wish)).map(|(approval, lines)| {
+                        outcome.approve = Some(approval);
+                        lines
+                    })
                 }
-                Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) | Command::Why(_) => {
-                    Err(Refusal::new(
-                        RefusalKind::Unsupported,
-                        format!(
-                            "{} is understood, but this version does not do it yet",
-                            code(&format!("/{}", one.command.name()))
-                        ),
-                    ))
+                Command::Why(why) => {
+                    self.explain((&asked.change, Readers::of(asked.internal)), why.job.as_deref(), may(Ask::Help))
+                        .await?
                 }
+                Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) => Err(Refusal::new(
+                    RefusalKind::Unsupported,
+                    format!(
+                        "{} is understood, but this version does not do it yet",
+                        code(&format!("/{}", one.command.name()))
+                    ),
+                )),
             };
             let lines = lines.unwrap_or_else(|refusal| {
                 outcome.refused = true;
                 vec![refusal_line(&refusal)]
             });
-            outcome.informed |= matches!(one.command, Command::Jobs(_) | Command::Help(_));
+            outcome.informed |= matches!(one.command, Command::Jobs(_) | Command::Help(_) | Command::Why(_));
             self.metrics.command(one.command.name(), if outcome.refused { "refused" } else { "answered" });
             outcome.answers.push((title, lines));
         }
@@ -306,24 +304,25 @@ impl World {
         proof: Result<Authorised, Refusal>,
         (retries, outcome): (&mut Vec<Retry>, &mut Outcome),
     ) -> Result<Result<Vec<AnswerLine>, Refusal>, AskError> {
-        let proof = match proof
-            .and_then(|proof| supported(wish).map(|()| proof))
-            .and_then(|proof| pinned(asked, wish).map(|()| proof))
-        {
+        let proof = match proof.and_then(|proof| pinned(asked, wish).map(|()| proof)) {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let needed = needed(&wish.selection);
-        let place = (&asked.repo, &asked.change);
-        let listed = self.complete_record(asked.forge, place, &needed).await?;
-        let last_hour = self.last_hour(asked, &outcome.start).await?;
+        let terms = &asked.policy.terms;
+        let selection = terms.own_names(&wish.selection);
+        // What a chained job needs may be any job of the revision.
+        let needed = if wish.flags.with_needs { Needed::All } else { needed(&selection) };
+        let place = (&asked.repo, &asked.change, terms);
+        let listed = self.complete_record(asked.forge, (&asked.repo, &asked.change), &needed).await?;
+        let used = self.used(asked, &outcome.start).await?;
         let mut snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
-        snapshot.last_hour = last_hour;
+        snapshot.used.clone_from(&used);
         let wish_now = Wish {
             verb,
-            selection: &wish.selection,
+            selection: &selection,
             force: forced(wish),
-            dry_run: wish.flags.dry_run,
+            with_needs: wish.flags.with_needs,
+            times: wish.times.unwrap_or(1),
             overrides: &wish.overrides,
         };
         let mut plan = crate::decide::plan(&snapshot, &wish_now, &proof);
@@ -331,7 +330,7 @@ impl World {
             // Nothing to start: before that is said, make sure that no webhook was lost.
             self.list_record(asked.forge, &asked.repo, &asked.change).await?;
             snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
-            snapshot.last_hour = last_hour;
+            snapshot.used = used;
             plan = crate::decide::plan(&snapshot, &wish_now, &proof);
         }
         let mut lines: Vec<AnswerLine> = Vec::new();
@@ -345,8 +344,8 @@ impl World {
                 ));
                 continue;
             }
-            let retry = self.retry_of(asked, view, &item.why, &wish.overrides);
-            lines.push(line(view.job.newest.name.as_str(), Reason::Started, started_text(&item.why, retry.number)));
+            let retry = self.retry_of(asked, view, item, wish);
+            lines.push(line(view.job.newest.name.as_str(), Reason::Started, started_text(&item.why, &retry)));
             retries.push(retry.clone());
             outcome.start.push(retry);
         }
@@ -355,29 +354,16 @@ impl World {
         Ok(Ok(lines))
     }
 
-    /// How many retries the change and the asker had within the last hour, those of this very comment among them.
-    async fn last_hour(&self, asked: &Asked<'_>, planned: &[Retry]) -> Result<LastHour, AskError> {
-        let since = self.now().minus(std::time::Duration::from_secs(3_600));
-        let mut used = self.store.retries_since(&asked.change.key, asked.actor.id, since).await?;
-        let planned = u32::try_from(planned.len()).unwrap_or(u32::MAX);
-        used.change = used.change.saturating_add(planned);
-        used.asker = used.asker.saturating_add(planned);
-        Ok(used)
-    }
-
-    fn retry_of(
-        &self,
-        asked: &Asked<'_>,
-        view: &crate::decide::JobView,
-        why: &str,
-        overrides: &BTreeMap<String, String>,
-    ) -> Retry {
+    fn retry_of(&self, asked: &Asked<'_>, view: &JobView, item: &StartItem, wish: &Retest) -> Retry {
         let now = self.now();
         let seen = &view.job.newest;
         let number = view.retries + 1;
         let runner = view.job.runner.clone().unwrap_or_else(|| "none".into());
         let deadline = self.runner(&runner).map_or(std::time::Duration::from_secs(86_400), |e| e.deadline);
         let ran = !seen.run.as_str().is_empty();
+        let needs = item.after.clone();
+        let state = if needs.is_empty() { RetryState::Requested } else { RetryState::Waiting(WaitOn::Jobs(needs)) };
+        let series = wish.times.filter(|n| *n > 1 && item.asked).map(|of| Series { place: 1, of });
         Retry {
             id: RetryId(0),
             key: dispatch_key(&asked.change.key, &asked.change.head, (seen.name.as_str(), &seen.scope), number),
@@ -386,16 +372,17 @@ impl World {
             job: seen.name.clone(),
             scope: seen.scope.clone(),
             runner,
-            state: RetryState::Requested,
+            state,
             asker: asked.actor.clone(),
-            why: why.to_owned(),
+            why: item.why.clone(),
             source_run: ran.then(|| seen.run.clone()),
             source_order: seen.order,
             group: seen.group.clone(),
             handle: None,
             cause: None,
-            overrides: overrides.clone(),
+            overrides: if item.asked { wish.overrides.clone() } else { BTreeMap::new() },
             number,
+            series,
             comment: asked.comment.clone(),
             internal: asked.internal,
             also: Vec::new(),
@@ -418,8 +405,8 @@ impl World {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let place = (&asked.repo, &asked.change);
-        self.complete_record(asked.forge, place, &Needed::All).await?;
+        self.complete_record(asked.forge, (&asked.repo, &asked.change), &Needed::All).await?;
+        let place = (&asked.repo, &asked.change, &asked.policy.terms);
         let snapshot: Snapshot = self.snapshot(asked.forge, place, &Needed::All, retries).await?;
         let mut lines: Vec<AnswerLine> = job_list(&snapshot, &proof).iter().map(leave_line).collect();
         if lines.is_empty() {
@@ -435,10 +422,13 @@ impl World {
         let head = &asked.change.head;
         let mut tx = self.store.begin().await?;
         tx.put_repo(&asked.repo).await?;
-        if let Some(sha) = &outcome.approve
+        if let Some(approval) = &outcome.approve
             && let Some(mut change) = tx.change(key).await?
         {
-            change.approved_head = Some(sha.clone());
+            change.approved_head = match approval {
+                Approval::Given(sha) => Some(sha.clone()),
+                Approval::TakenBack => None,
+            };
             tx.put_change(&change, asked.delivery.row).await?;
         }
         for id in &outcome.cancel {
@@ -447,18 +437,25 @@ impl World {
             }
         }
         let mut answers = outcome.answers.clone();
+        if let Some(trouble) = &asked.policy.trouble
+            && let Some((_, lines)) = answers.last_mut()
+            && tx.tell_of_policy(key, &trouble.version, now).await?
+        {
+            lines.push(trouble.line.clone());
+        }
         let mut stored = Vec::new();
         for mut retry in outcome.start.iter().cloned() {
             if let Some(id) = tx.new_retry(&retry, None).await? {
                 retry.id = id;
                 let what = format!("requested by {}: {}", retry.asker.login, retry.why);
-                tx.audit(key, head, retry.job.as_str(), &what, now).await?;
+                tx.audit(key, head, (retry.job.as_str(), asked.internal), &what, now).await?;
                 stored.push(retry);
             } else {
                 joined(&mut answers, &retry);
             }
         }
         let started = !stored.is_empty();
+        stored.retain(|retry| retry.state == RetryState::Requested); // the others wait for jobs
         let orders: Vec<Order> = self.claim(&mut tx, stored, now).await?;
         for (command, lines) in &answers {
             let answer = Answer {
@@ -472,7 +469,7 @@ impl World {
             tx.put_answer(key, head, &answer, now).await?;
             for line in lines {
                 let job = line.job.as_ref().map_or("", |j| j.as_str());
-                tx.audit(key, head, job, &format!("answer {}", line.reason), now).await?;
+                tx.audit(key, head, (job, asked.internal), &audit_line(&answer, line), now).await?;
             }
         }
         if let Some(comment) = asked.comment.as_ref().filter(|_| self.rules.reactions) {
@@ -499,39 +496,6 @@ fn reaction_for(outcome: &Outcome, started: bool) -> Reaction {
     } else {
         Reaction::Refused
     }
-}
-
-fn pinned(asked: &Asked<'_>, wish: &Retest) -> Result<(), Refusal> {
-    match &wish.sha {
-        Some(sha) if !asked.change.head.starts_with(sha) => {
-            let text = format!("the head is {}, not {}", code(asked.change.head.short()), code(sha));
-            Err(Refusal::new(RefusalKind::NotThisHead, text))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn approve(asked: &Asked<'_>, sha: Option<&str>, outcome: &mut Outcome) -> Result<Vec<AnswerLine>, Refusal> {
-    let head = &asked.change.head;
-    if let Some(sha) = sha
-        && !head.starts_with(sha)
-    {
-        let text =
-            format!("the head is {}, not {}; look at it again before you approve it", code(head.short()), code(sha));
-        return Err(Refusal::new(RefusalKind::NotThisHead, text));
-    }
-    if sha.is_none() && !asked.head_seen {
-        let text = format!(
-            "this bot cannot tell which head you looked at; write it: {}",
-            code(&format!("/ok-to-test {head}"))
-        );
-        return Err(Refusal::new(RefusalKind::NotThisHead, text));
-    }
-    outcome.approve = Some(head.clone());
-    Ok(vec![whole(
-        Reason::Nothing,
-        format!("approved {} for retests; a new head needs a new approval", code(head.short())),
-    )])
 }
 
 fn refused_whole(parsed: &Parsed, refusal: &Refusal) -> Outcome {

@@ -78,6 +78,11 @@ impl World {
             if self.expire(&mut tx, &mut retry, now).await? {
                 continue;
             }
+            if let RetryState::Waiting(WaitOn::Jobs(needs)) = retry.state.clone()
+                && !self.after_needs(&mut tx, &mut retry, &needs, now).await?
+            {
+                continue;
+            }
             if let RetryState::Waiting(_) = retry.state
                 && let Ok(next) = retry.state.step(RetryEvent::Released)
             {
@@ -290,7 +295,8 @@ impl World {
         retry.tries = 0;
         retry.due_at = now.plus(self.poll_after(retry));
         tx.put_retry(retry, None).await?;
-        tx.audit(&retry.change, &retry.sha, retry.job.as_str(), "accepted by its runner", now).await?;
+        tx.audit(&retry.change, &retry.sha, (retry.job.as_str(), retry.internal), "accepted by its runner", now)
+            .await?;
         self.metrics.dispatched(now.since(retry.created_at));
         if !was_open {
             tx.want_cancellation(retry.id, now).await?;
@@ -327,7 +333,14 @@ impl World {
                 step(retry, RetryEvent::Refused(user.clone()));
                 retry.ended_at = Some(now);
                 self.metrics.retry_ended(retry.runner.as_str(), "rejected");
-                tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &format!("refused: {user}"), now).await?;
+                tx.audit(
+                    &retry.change,
+                    &retry.sha,
+                    (retry.job.as_str(), retry.internal),
+                    &format!("refused: {user}"),
+                    now,
+                )
+                .await?;
             }
             CallError::Throttled { .. } | CallError::Unreachable { .. } => step(retry, RetryEvent::NotSent),
             CallError::Unknown { .. } => step(retry, RetryEvent::NoAnswer),

@@ -22,6 +22,7 @@ impl World {
         let mut done = facts.len();
         if !facts.is_empty() {
             self.apply_facts(&facts).await?;
+            self.look_at_policies();
         }
         let now = self.now();
         let mut lanes: BTreeMap<String, Vec<StoredDelivery>> = BTreeMap::new();
@@ -51,13 +52,15 @@ impl World {
         }
     }
 
-    async fn work_lane(&self, lane: Vec<StoredDelivery>) -> Result<(), FlowError> {
+    async fn work_lane(self: &Arc<Self>, lane: Vec<StoredDelivery>) -> Result<(), FlowError> {
         for delivery in lane {
             // It was read before the lane was occupied: somebody may have worked on it in between.
             if self.store.delivery_waits(delivery.row).await? && !self.work_on_command(&delivery).await? {
                 break;
             }
         }
+        // What is only to be looked at again is looked at when nobody waits for it any more.
+        self.look_at_policies();
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::points::Point;
 use super::world::{FlowError, Progress, World};
-use crate::decide::{Readers, ReportView, aggregate, check_run, job_statuses, render};
+use crate::decide::{Readers, ReportView, aggregate, check_run, has_news, job_statuses, render};
 use crate::domain::{Change, Repo, Retry};
 use crate::ports::{CallError, CheckPost, Forge, PostedStatus, ReportPost};
 use crate::store::{DueReaction, PostKind, Unreported};
@@ -104,13 +104,15 @@ impl World {
         wanted: &Unreported,
     ) -> Result<Result<(), CallError>, FlowError> {
         let retries = self.store.retries_of(&wanted.change, &wanted.sha).await?;
-        let statuses = self.post_statuses(forge, repo, change, (wanted, &retries)).await?;
-        let check = self.post_check(forge, repo, wanted, &retries).await?;
-        let report = if self.rules.reports && change.head == wanted.sha {
-            self.post_report(forge, repo, change, &retries).await?
-        } else {
-            Ok(())
-        };
+        let style = self.style(&repo.key);
+        let (mut statuses, mut check, mut report) = (Ok(()), Ok(()), Ok(()));
+        if style.statuses {
+            statuses = self.post_statuses(forge, repo, change, (wanted, &retries)).await?;
+            check = self.post_check(forge, repo, wanted, &retries).await?;
+        }
+        if self.rules.reports && style.comment && change.head == wanted.sha {
+            report = self.post_report(forge, repo, change, (&retries, style.quiet)).await?;
+        }
         // One refusal does not stop the others; one that passes is what is told, so that it is tried again.
         Ok(first_passing(first_passing(statuses, check), report))
     }
@@ -174,7 +176,7 @@ impl World {
         forge: &dyn Forge,
         repo: &Repo,
         change: &Change,
-        retries: &[Retry],
+        (retries, quiet): (&[Retry], bool),
     ) -> Result<Result<(), CallError>, FlowError> {
         let answers = self.store.answers(&change.key, ANSWERS_MAX).await?;
         let mut result = Ok(());
@@ -182,8 +184,8 @@ impl World {
             let (known, text) = self.store.report(&change.key, readers).await?;
             let for_them = answers.iter().any(|a| readers.may_read(a.internal))
                 || retries.iter().any(|r| readers.may_read(r.internal));
-            if !for_them && known.is_none() {
-                continue; // nothing was ever told them here
+            if known.is_none() && (!for_them || (quiet && !has_news(readers, retries, &answers))) {
+                continue; // nothing was ever told them here, and nothing need be
             }
             let body = render(&ReportView { sha: &change.head, retries, answers: &answers, readers });
             if text.as_deref() == Some(body.as_str()) {

@@ -54,6 +54,35 @@ impl PostKind {
     }
 }
 
+/// A line of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// When.
+    pub at: Timestamp,
+    /// On which commit.
+    pub sha: String,
+    /// About which job; empty when it is about a whole command.
+    pub job: String,
+    /// What happened or was decided.
+    pub what: String,
+}
+
+type AuditRow = (i64, String, String, String);
+
+/// The greatest mark of an entry that these readers are shown: members see all.
+const fn shown_to(readers: Readers) -> i64 {
+    match readers {
+        Readers::Everybody => 0,
+        Readers::Members => 1,
+    }
+}
+
+/// Newest first as read, oldest first as told.
+fn entries(rows: Vec<AuditRow>) -> Vec<AuditEntry> {
+    let entry = |(at, sha, job, what)| AuditEntry { at: Timestamp::from_ms(at), sha, job, what };
+    rows.into_iter().rev().map(entry).collect()
+}
+
 impl Store {
     /// Revisions with something to report.
     ///
@@ -274,21 +303,48 @@ impl Store {
         rows.iter().rev().map(|(data,)| from_json("answer", data)).collect()
     }
 
-    /// The audit log of a change, oldest first: when, which commit, which job, what. At most `limit` newest entries.
+    /// The audit log of a change, oldest first. At most `limit` newest entries.
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn audit_log(&self, change: &ChangeKey, limit: u32) -> Result<Vec<(Timestamp, String, String, String)>> {
-        let rows: Vec<(i64, String, String, String)> = sqlx::query_as(
-            "SELECT at, sha, job, what FROM audit WHERE forge = $1 AND repo = $2 AND number = $3 ORDER BY id DESC LIMIT $4",
+    pub async fn audit_log(&self, change: &ChangeKey, readers: Readers, limit: u32) -> Result<Vec<AuditEntry>> {
+        let rows: Vec<AuditRow> = sqlx::query_as(
+            "SELECT at, sha, job, what FROM audit WHERE forge = $1 AND repo = $2 AND number = $3 AND internal <= $5 \
+             ORDER BY id DESC LIMIT $4",
         )
         .bind(change.repo.forge.as_str())
         .bind(db(change.repo.id))
         .bind(db(change.number))
         .bind(limit)
+        .bind(shown_to(readers))
         .fetch_all(&self.read)
         .await?;
-        Ok(rows.into_iter().rev().map(|(at, sha, job, what)| (Timestamp::from_ms(at), sha, job, what)).collect())
+        Ok(entries(rows))
+    }
+
+    /// What the audit log holds about one job of a change, oldest first. At most `limit` newest entries.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn audit_of_job(
+        &self,
+        change: &ChangeKey,
+        (job, readers): (&str, Readers),
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>> {
+        let rows: Vec<AuditRow> = sqlx::query_as(
+            "SELECT at, sha, job, what FROM audit WHERE forge = $1 AND repo = $2 AND number = $3 AND job = $4 \
+             AND internal <= $6 ORDER BY id DESC LIMIT $5",
+        )
+        .bind(change.repo.forge.as_str())
+        .bind(db(change.repo.id))
+        .bind(db(change.number))
+        .bind(job)
+        .bind(limit)
+        .bind(shown_to(readers))
+        .fetch_all(&self.read)
+        .await?;
+        Ok(entries(rows))
     }
 
     /// When the next report or reaction is due.
@@ -371,7 +427,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Writes a line of the audit log.
+    /// Writes a line of the audit log: about which job, and whether it is for members only.
     ///
     /// # Errors
     /// When the database is not there.
@@ -379,11 +435,11 @@ impl Tx {
         &mut self,
         change: &ChangeKey,
         sha: &CommitSha,
-        job: &str,
+        (job, internal): (&str, bool),
         what: &str,
         at: Timestamp,
     ) -> Result<()> {
-        sqlx::query("INSERT INTO audit (at, forge, repo, number, sha, job, what) VALUES ($1, $2, $3, $4, $5, $6, $7)")
+        sqlx::query("INSERT INTO audit (at, forge, repo, number, sha, job, what, internal) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)")
             .bind(at.ms())
             .bind(change.repo.forge.as_str())
             .bind(db(change.repo.id))
@@ -391,6 +447,7 @@ impl Tx {
             .bind(sha.as_str())
             .bind(job)
             .bind(what)
+            .bind(i64::from(internal))
             .execute(&mut *self.0)
             .await?;
         Ok(())

@@ -8,6 +8,7 @@
 mod answers;
 mod deliveries;
 mod lock;
+mod policies;
 mod record;
 mod retries;
 mod tx;
@@ -20,9 +21,10 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use thiserror::Error;
 
-pub use answers::{DueReaction, PostKind, Unreported};
+pub use answers::{AuditEntry, DueReaction, PostKind, Unreported};
 pub use deliveries::{Accepted, NewDelivery, StoredDelivery};
 pub use lock::Lock;
+pub use policies::StoredPolicy;
 pub use record::{JobQuery, StoredChange};
 pub use tx::Tx;
 

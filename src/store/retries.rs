@@ -1,8 +1,11 @@
 //! Retries: one row per wish, its key unique for ever, at most one open per job and head.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use super::{Result, Store, Tx, db, from_json, to_json};
-use crate::decide::LastHour;
-use crate::domain::{ChangeKey, CommitSha, DispatchKey, RepoKey, Retry, RetryId, Timestamp};
+use crate::decide::{Count, DAY, Figure, HOUR, Limits, Used};
+use crate::domain::{ChangeKey, CommitSha, DispatchKey, RepoKey, Retry, RetryId, RunnerName, Timestamp};
 
 type Row = (i64, String, Option<String>);
 
@@ -107,23 +110,74 @@ impl Store {
         rows.iter().map(retry_from).collect()
     }
 
-    /// How many retries a change, and one asker on its forge, had since a time.
+    /// What the last hour and day have used of the limits: of the change, its repository, one asker on its forge, and the
+    /// runners, where these are limited.
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn retries_since(&self, change: &ChangeKey, asker: u64, since: Timestamp) -> Result<LastHour> {
-        let (of_change, of_asker): (u32, u32) = sqlx::query_as(
-            "SELECT coalesce(sum(CASE WHEN repo = $2 AND number = $3 THEN 1 ELSE 0 END), 0), \
-             coalesce(sum(CASE WHEN asker = $4 THEN 1 ELSE 0 END), 0) FROM retries WHERE made_at >= $5 AND forge = $1",
+    pub async fn used(&self, change: &ChangeKey, asker: u64, limits: &Limits, now: Timestamp) -> Result<Used> {
+        let of_change = "forge = $1 AND repo = $2 AND number = $3";
+        let (of_asker, of_repo) = ("forge = $1 AND asker = $4", "forge = $1 AND repo = $2");
+        let spans: [(&str, &str, Figure, Duration); 5] = [
+            ("retries_of_change", of_change, limits.change_hour, HOUR),
+            ("retries_of_change", of_change, limits.change_day, DAY),
+            ("retries_of_asker", of_asker, limits.asker_hour, HOUR),
+            ("retries_of_asker", of_asker, limits.asker_day, DAY),
+            ("retries_of_repo", of_repo, limits.repository_day, DAY),
+        ];
+        let counts = spans.iter().enumerate().filter(|(_, (.., figure, _))| figure.is_set());
+        let parts = counts.map(|(n, (index, whose, figure, span))| {
+            let since = if *span == HOUR { "$5" } else { "$6" };
+            let rows = format!("FROM retries INDEXED BY {index} WHERE {whose} AND made_at > {since}");
+            let last = figure.max.saturating_sub(1);
+            format!(
+                "SELECT {n} AS n, count(*), min(made_at), \
+                 (SELECT made_at {rows} ORDER BY made_at DESC LIMIT 1 OFFSET {last}) {rows}"
+            )
+        });
+        let text = parts.collect::<Vec<_>>().join(" UNION ALL ");
+        let mut counted = [Count::default(); 5];
+        if !text.is_empty() {
+            // Nothing but our own words and numbers is in it.
+            let rows: Vec<(i64, u32, Option<i64>, Option<i64>)> = sqlx::query_as(sqlx::AssertSqlSafe(text))
+                .bind(change.repo.forge.as_str())
+                .bind(db(change.repo.id))
+                .bind(db(change.number))
+                .bind(db(asker))
+                .bind(now.minus(HOUR).ms())
+                .bind(now.minus(DAY).ms())
+                .fetch_all(&self.read)
+                .await?;
+            for (n, retries, oldest, too_many) in rows {
+                if let Some(place) = usize::try_from(n).ok().and_then(|n| counted.get_mut(n)) {
+                    *place = Count { retries, leaves_first: too_many.or(oldest).map(Timestamp::from_ms) };
+                }
+            }
+        }
+        let [change_hour, change_day, asker_hour, asker_day, repository_day] = counted;
+        let runner_day = if limits.runner_day.is_set() {
+            self.used_by_runners(limits.runner_day, now).await?
+        } else {
+            BTreeMap::new()
+        };
+        Ok(Used { change_hour, change_day, asker_hour, asker_day, repository_day, runner_day })
+    }
+
+    async fn used_by_runners(&self, limit: Figure, now: Timestamp) -> Result<BTreeMap<RunnerName, Count>> {
+        let rows: Vec<(String, u32, Option<i64>, Option<i64>)> = sqlx::query_as(
+            "SELECT runner, count(*), min(made_at), (SELECT o.made_at FROM retries o WHERE o.runner = r.runner \
+             AND o.made_at > $1 ORDER BY o.made_at DESC LIMIT 1 OFFSET $2) \
+             FROM retries r WHERE made_at > $1 GROUP BY runner",
         )
-        .bind(change.repo.forge.as_str())
-        .bind(db(change.repo.id))
-        .bind(db(change.number))
-        .bind(db(asker))
-        .bind(since.ms())
-        .fetch_one(&self.read)
+        .bind(now.minus(DAY).ms())
+        .bind(limit.max.saturating_sub(1))
+        .fetch_all(&self.read)
         .await?;
-        Ok(LastHour { change: of_change, asker: of_asker })
+        let count = |(runner, retries, oldest, too_many): (String, u32, Option<i64>, Option<i64>)| {
+            let leaves_first = too_many.or(oldest).map(Timestamp::from_ms);
+            (RunnerName::new(runner), Count { retries, leaves_first })
+        };
+        Ok(rows.into_iter().map(count).collect())
     }
 
     /// A retry by its key.

@@ -6,6 +6,7 @@ mod github;
 mod gitlab;
 mod http_runner;
 mod kill;
+mod policy_cli;
 mod prism;
 mod receiver;
 mod story;

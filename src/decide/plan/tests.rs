@@ -1,7 +1,7 @@
 //! The planner's rules, tabled.
 
 use super::*;
-use crate::decide::{Ask, Rights, authorise};
+use crate::decide::{Ask, Asker, Count, Figure, Grant, Rights, authorise};
 use crate::domain::{Actor, ChangeKey, CommitSha, JobObservation, Origin, RepoKey, Role, RunOrder, RunRef};
 use retest_commands::Selector;
 
@@ -25,7 +25,7 @@ pub(in crate::decide) fn change() -> Change {
     }
 }
 
-fn view(name: &str, state: JobState) -> JobView {
+pub(in crate::decide) fn view(name: &str, state: JobState) -> JobView {
     let newest = JobObservation {
         name: name.into(),
         scope: String::new(),
@@ -43,10 +43,21 @@ fn view(name: &str, state: JobState) -> JobView {
     };
     let job = Job { newest, runner: Some("ci".into()), required: false, runs: 1 };
     let standalone = Standalone::of(&job, None, &HashMap::new());
-    JobView { job, standalone, open: None, retries: 0, platform: None, overrides: vec![], groups: vec![] }
+    JobView {
+        job,
+        standalone,
+        open: None,
+        retries: 0,
+        wishes: 0,
+        platform: None,
+        overrides: vec![],
+        groups: vec![],
+        terms: JobTerms::default(),
+        last_retry_at: None,
+    }
 }
 
-fn snapshot(jobs: Vec<JobView>) -> Snapshot {
+pub(in crate::decide) fn snapshot(jobs: Vec<JobView>) -> Snapshot {
     let facts = RunnerFacts {
         age_max: None,
         starts_fresh: false,
@@ -60,26 +71,27 @@ fn snapshot(jobs: Vec<JobView>) -> Snapshot {
         change: change(),
         jobs,
         runners,
-        limits: Limits { jobs_max: 100, ..Limits::NONE },
-        last_hour: LastHour::default(),
+        limits: Limits { jobs_per_command: Figure::operator(100), ..Limits::NONE },
+        used: Used::default(),
         now: Timestamp::default(),
     }
 }
 
-fn proof() -> Authorised {
-    authorise(Ask::Test, &change(), &actor(2, "bob"), Role::Admin, &Rights::default()).expect("an admin may")
+pub(in crate::decide) fn proof() -> Authorised {
+    authorise(Ask::Test, &change(), &Asker::with_role(actor(2, "bob"), Role::Admin), &Rights::default())
+        .expect("an admin may")
 }
 
-fn names(words: &[Selector]) -> Selection {
+pub(in crate::decide) fn names(words: &[Selector]) -> Selection {
     Selection { words: words.to_vec(), ..Selection::default() }
 }
 
 fn run(snapshot: &Snapshot, verb: Verb, selection: &Selection, force: bool) -> Plan {
     let overrides = BTreeMap::new();
-    plan(snapshot, &Wish { verb, selection, force, dry_run: false, overrides: &overrides }, &proof())
+    plan(snapshot, &Wish { verb, selection, force, with_needs: false, times: 1, overrides: &overrides }, &proof())
 }
 
-fn started(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
+pub(in crate::decide) fn started(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     plan.start.iter().map(|s| snapshot.jobs[s.at].job.newest.name.to_string()).collect()
 }
 
@@ -158,7 +170,7 @@ fn what_cannot_be_restarted_says_why() {
     let mut chained = view("package", JobState::Failed);
     chained.standalone = Standalone::Needs(vec!["build".into()]);
     let mut used = view("unit", JobState::Failed);
-    used.retries = 3;
+    (used.retries, used.wishes) = (3, 3);
     let mut foreign = view("foreign", JobState::Failed);
     foreign.job.runner = None;
     let mut gone = view("deploy", JobState::Failed);
@@ -191,20 +203,6 @@ fn limits_of_a_runner_are_told_before_they_bite_and_when_they_do() {
 }
 
 #[test]
-fn hourly_limits_stop_at_the_limit_and_say_whose_it_is() {
-    let mut snapshot = snapshot(vec![view("a", JobState::Failed), view("b", JobState::Failed)]);
-    snapshot.limits.change_hour_max = 10;
-    snapshot.last_hour.change = 9;
-    let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
-    assert_eq!((plan.start.len(), plan.leave[0].reason), (1, Reason::Limited), "{plan:?}");
-    assert!(plan.leave[0].text.contains("this change had 10 retries"), "{}", plan.leave[0].text);
-    snapshot.last_hour = LastHour { change: 0, asker: 5 };
-    snapshot.limits.asker_hour_max = 5;
-    let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
-    assert!(plan.start.is_empty() && plan.leave[0].text.contains("you had 5 retries"), "{plan:?}");
-}
-
-#[test]
 fn an_old_run_is_not_repeated_where_the_runner_forgets() {
     let mut snapshot = snapshot(vec![view("unit", JobState::Failed)]);
     let month = std::time::Duration::from_secs(30 * 86_400);
@@ -214,3 +212,6 @@ fn an_old_run_is_not_repeated_where_the_runner_forgets() {
     snapshot.now = snapshot.now.plus(std::time::Duration::from_millis(1));
     assert_eq!(run(&snapshot, Verb::Retest, &Selection::default(), false).leave[0].reason, Reason::Expired);
 }
+
+mod limits;
+mod policy;

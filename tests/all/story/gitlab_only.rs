@@ -72,6 +72,9 @@ async fn after_an_internal_command_the_public_report_goes_on_and_tells_nothing_o
     assert!(!open[0].contains("`tom`") && !open[0].contains("lava-x86"), "nothing leaks: {}", open[0]);
     assert!(members[0].contains("failed again") && members[0].contains("asked by `tom`"), "{}", members[0]);
     stage.restart().await;
+    stage.comment("wil", "/why lava-x86\n/why").await;
+    let (open, _) = told(&stage);
+    assert!(!open[0].contains("`tom`") && !open[0].contains("requested by tom"), "nor does the log leak: {}", open[0]);
     stage.comment("wil", "/help").await;
     let (open, members) = told(&stage);
     assert_eq!((open.len(), members.len()), (1, 1), "edited in place after a restart, too: {open:?} {members:?}");
