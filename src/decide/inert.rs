@@ -67,9 +67,8 @@ pub fn recorded(text: &str) -> String {
 
 fn words(text: &str) -> String {
     let inert = |part: &str| {
-        let part = part.replace(['@', '#', '!', '[', ']', '*', '_', '|', '~', '\\', '&', '$', '%'], "");
-        let part = part.replace("://", " ").replace("www.", "www ");
-        part.replace('<', "&lt;").replace('>', "&gt;")
+        let word = |word: &str| if is_word(word) { word.to_owned() } else { code(word) };
+        part.split(' ').map(word).collect::<Vec<_>>().join(" ")
     };
     let even = text.matches('`').count().is_multiple_of(2);
     if !even {
@@ -77,6 +76,15 @@ fn words(text: &str) -> String {
     }
     let parts = text.split('`').enumerate().map(|(at, part)| if at % 2 == 1 { code(part) } else { inert(part) });
     parts.collect()
+}
+
+/// Whether a word can stand as it is: letters, digits and the usual marks, and nothing that a forge makes a link of
+/// (`GH-12`, `www.…`, the digits of a commit).
+fn is_word(word: &str) -> bool {
+    let usual = word.chars().all(|c| c.is_alphanumeric() || "'\"(),.;:-–—+=?→…".contains(c));
+    let folded = word.to_lowercase();
+    let commit = folded.split(|c: char| !c.is_ascii_hexdigit()).any(|run| run.len() >= 7);
+    usual && !commit && !folded.contains("gh-") && !folded.contains("www.")
 }
 
 /// The same inside a table cell, where GitHub's tables split at a bare `|` even within code.

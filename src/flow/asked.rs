@@ -12,9 +12,9 @@ use super::policy::InForce;
 use super::snapshot::AskError;
 use super::world::World;
 use crate::decide::{AnswerLine, Asker, Reason, Refusal, RefusalKind, Used, code, is_own_text};
-use crate::domain::{Actor, Change, CommentEvent, CommentRef, CommitSha, Repo, Retry, Team};
+use crate::domain::{Actor, Change, CommentEvent, CommentRef, CommitSha, Repo, Retry, Role, Team};
 use crate::ports::{CallError, Forge};
-use crate::store::StoredDelivery;
+use crate::store::{CommandView, StoredDelivery};
 
 /// Failed tries after which a command is answered with "could not look it up".
 pub(super) const TRIES_MAX: u32 = 6;
@@ -37,6 +37,10 @@ pub(super) struct Asked<'a> {
     pub head_seen: bool,
     /// The delivery that told of it.
     pub delivery: &'a StoredDelivery,
+    /// What was read at once; none when it is not about the present head.
+    pub view: Option<CommandView>,
+    /// The asker's role, when it was looked up meanwhile.
+    pub role: Option<Result<Role, CallError>>,
     /// What holds in the repository.
     pub policy: Arc<InForce>,
 }
@@ -79,7 +83,10 @@ impl World {
 
     /// Who asks: the role, and a place in those teams that decide where the role does not.
     pub(super) async fn asker_of(&self, asked: &Asked<'_>, parsed: &Parsed) -> Result<Asker, CallError> {
-        let role = self.role(asked.forge, &asked.repo, &asked.actor).await?;
+        let role = match asked.role.clone() {
+            Some(role) => role?,
+            None => self.role(asked.forge, &asked.repo, &asked.actor).await?,
+        };
         let terms = &asked.policy.terms;
         let needs = parsed.commands.iter().flat_map(|one| asks_of(&one.command)).map(|ask| terms.rights.need(ask));
         let mut teams: BTreeSet<Team> = needs.flat_map(|need| need.teams_to_ask(&asked.actor, role)).cloned().collect();
@@ -92,7 +99,10 @@ impl World {
     /// What was used of the limits, by the commands of this very comment, too.
     pub(super) async fn used(&self, asked: &Asked<'_>, planned: &[Retry]) -> Result<Used, AskError> {
         let limits = &asked.policy.terms.limits;
-        let mut used = self.store.used(&asked.change.key, asked.actor.id, limits, self.now()).await?;
+        let mut used = match &asked.view {
+            Some(view) => view.used.clone(),
+            None => self.store.used(&asked.change.key, asked.actor.id, limits, self.now()).await?,
+        };
         used.add_planned(planned.iter().map(|retry| &retry.runner));
         Ok(used)
     }

@@ -14,7 +14,7 @@ use crate::domain::{
     Change, CommitSha, Job, JobName, JobObservation, JobState, Origin, Repo, Retry, RunOrder, RunRef, RunnerName,
 };
 use crate::ports::{CallError, Forge};
-use crate::store::JobQuery;
+use crate::store::{CommandView, JobQuery};
 
 /// How long the list of required jobs of a branch is believed.
 const REQUIRED_FOR: Duration = Duration::from_secs(600);
@@ -54,8 +54,12 @@ impl World {
         forge: &dyn Forge,
         (repo, change): (&Repo, &Change),
         needed: &Needed,
+        view: Option<&CommandView>,
     ) -> Result<bool, AskError> {
-        let known = self.store.known_from(&repo.key, &change.head).await?;
+        let known = match view {
+            Some(view) => view.known_from,
+            None => self.store.known_from(&repo.key, &change.head).await?,
+        };
         let by_name = matches!(needed, Needed::Names(_));
         if known.is_some_and(|from| from >= self.since) && (by_name || forge.tells_statuses()) {
             return Ok(false);
@@ -77,15 +81,15 @@ impl World {
         Ok(())
     }
 
-    /// The snapshot for a selection.
+    /// The snapshot for a selection. `seen` holds the jobs that were read already.
     pub(super) async fn snapshot(
         &self,
         forge: &dyn Forge,
         (repo, change, terms): (&Repo, &Change, &Terms),
-        needed: &Needed,
+        (needed, seen): (&Needed, Option<&[Job]>),
         retries: &[Retry],
     ) -> Result<Snapshot, AskError> {
-        let mut jobs = self.jobs_for(repo, &change.head, needed).await?;
+        let mut jobs = self.jobs_for(repo, &change.head, (needed, seen)).await?;
         self.add_declared(repo, needed, &mut jobs);
         if *needed == Needed::All {
             self.mark_required(forge, (repo, change, terms), &mut jobs).await?;
@@ -102,13 +106,16 @@ impl World {
         })
     }
 
-    async fn jobs_for(&self, repo: &Repo, sha: &CommitSha, needed: &Needed) -> Result<Vec<Job>, AskError> {
-        let query = match needed {
-            Needed::Bad => JobQuery::Bad,
-            Needed::All => JobQuery::All,
-            Needed::Names(names) => JobQuery::Named(names.clone()),
+    async fn jobs_for(
+        &self,
+        repo: &Repo,
+        sha: &CommitSha,
+        (needed, seen): (&Needed, Option<&[Job]>),
+    ) -> Result<Vec<Job>, AskError> {
+        let jobs = match seen {
+            Some(jobs) => jobs.to_vec(),
+            None => self.store.jobs(&repo.key, sha, &job_query(needed)).await?,
         };
-        let jobs = self.store.jobs(&repo.key, sha, &query).await?;
         let Needed::Names(names) = needed else { return Ok(jobs) };
         let found = |name: &String| jobs.iter().any(|j| j.newest.name.as_str().to_lowercase() == name.to_lowercase());
         // The first name is the whole line; when it is a job, its single words need not be.
@@ -234,6 +241,15 @@ impl World {
             view
         };
         Ok(jobs.into_iter().zip(standing).zip(all_declared).map(view).collect())
+    }
+}
+
+/// Which jobs of the record a selection needs.
+pub(super) fn job_query(needed: &Needed) -> JobQuery {
+    match needed {
+        Needed::Bad => JobQuery::Bad,
+        Needed::All => JobQuery::All,
+        Needed::Names(names) => JobQuery::Named(names.clone()),
     }
 }
 

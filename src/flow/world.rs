@@ -14,7 +14,9 @@ use super::metrics::Metrics;
 use super::points::{Point, StopAt, Stopped};
 use super::policy::{Phrases, Policies, PolicyRules};
 use crate::decide::{Declared, Declares, Limits, Posts, Rights, Terms};
-use crate::domain::{ChangeKey, ForgeName, Job, JobName, JobObservation, Origin, Repo, RetryId, RunnerName, Timestamp};
+use crate::domain::{
+    ChangeKey, DispatchKey, ForgeName, Job, JobName, JobObservation, Origin, Repo, RunnerName, Timestamp,
+};
 use crate::ports::{Clock, Forge, Runner, RunnerKind};
 use crate::store::{Store, StoreError};
 
@@ -163,9 +165,10 @@ pub struct World {
     pub wake: Wake,
     pub(super) people: super::people::People,
     pub(super) policies: Policies,
-    pub(super) in_flight: Mutex<HashSet<RetryId>>,
+    pub(super) in_flight: Mutex<HashSet<DispatchKey>>,
     pub(super) confirmed: Mutex<HashSet<ChangeKey>>,
     pub(super) handed_over: Mutex<Vec<super::dispatch::Order>>,
+    pub(super) arrived: super::intake::Arrived,
     pub(super) tasks: super::tasks::Tasks,
 }
 
@@ -217,6 +220,7 @@ impl World {
             in_flight: Mutex::default(),
             confirmed: Mutex::default(),
             handed_over: Mutex::default(),
+            arrived: super::intake::Arrived::default(),
             tasks: super::tasks::Tasks::default(),
         }
     }
@@ -316,16 +320,16 @@ impl World {
         self.confirmed.lock().unwrap_or_else(PoisonError::into_inner).contains(change)
     }
 
-    pub(super) fn fly(&self, id: RetryId, on: bool) {
+    pub(super) fn fly(&self, key: &DispatchKey, on: bool) {
         let mut set = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         if on {
-            set.insert(id);
+            set.insert(key.clone());
         } else {
-            set.remove(&id);
+            set.remove(key);
         }
     }
 
-    pub(super) fn flies(&self, id: RetryId) -> bool {
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    pub(super) fn flies(&self, key: &DispatchKey) -> bool {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
     }
 }

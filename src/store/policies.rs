@@ -82,17 +82,18 @@ impl Tx {
     /// # Errors
     /// When the database is not there.
     pub async fn tell_of_policy(&mut self, change: &ChangeKey, version: &str, at: Timestamp) -> Result<bool> {
-        let done = sqlx::query(
+        let values = [
+            change.repo.forge.as_str().into(),
+            db(change.repo.id).into(),
+            db(change.number).into(),
+            version.into(),
+            at.ms().into(),
+        ];
+        let new = self.0.now(
             "INSERT INTO policies_told (forge, repo, number, version, at) VALUES ($1, $2, $3, $4, $5) \
-             ON CONFLICT DO NOTHING",
-        )
-        .bind(change.repo.forge.as_str())
-        .bind(db(change.repo.id))
-        .bind(db(change.number))
-        .bind(version)
-        .bind(at.ms())
-        .execute(&mut *self.0)
-        .await?;
-        Ok(done.rows_affected() > 0)
+             ON CONFLICT DO NOTHING RETURNING version",
+            values,
+        );
+        Ok(new.await?.is_some())
     }
 }

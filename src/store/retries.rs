@@ -1,15 +1,14 @@
 //! Retries: one row per wish, its key unique for ever, at most one open per job and head.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use sqlx::Row as _;
 
+use super::tx::Value;
 use super::{Result, Store, Tx, db, from_json, to_json};
-use crate::decide::{Count, DAY, Figure, HOUR, Limits, Used};
-use crate::domain::{ChangeKey, CommitSha, DispatchKey, RepoKey, Retry, RetryId, RunnerName, Timestamp};
+use crate::domain::{ChangeKey, CommitSha, DispatchKey, RepoKey, Retry, RetryId, Timestamp};
 
 type Row = (i64, String, Option<String>);
 
-fn retry_from((id, data, _): &Row) -> Result<Retry> {
+pub(super) fn retry_from((id, data, _): &Row) -> Result<Retry> {
     let mut retry: Retry = from_json("retry", data)?;
     retry.id = RetryId(*id);
     Ok(retry)
@@ -110,76 +109,6 @@ impl Store {
         rows.iter().map(retry_from).collect()
     }
 
-    /// What the last hour and day have used of the limits: of the change, its repository, one asker on its forge, and the
-    /// runners, where these are limited.
-    ///
-    /// # Errors
-    /// When the database is not there.
-    pub async fn used(&self, change: &ChangeKey, asker: u64, limits: &Limits, now: Timestamp) -> Result<Used> {
-        let of_change = "forge = $1 AND repo = $2 AND number = $3";
-        let (of_asker, of_repo) = ("forge = $1 AND asker = $4", "forge = $1 AND repo = $2");
-        let spans: [(&str, &str, Figure, Duration); 5] = [
-            ("retries_of_change", of_change, limits.change_hour, HOUR),
-            ("retries_of_change", of_change, limits.change_day, DAY),
-            ("retries_of_asker", of_asker, limits.asker_hour, HOUR),
-            ("retries_of_asker", of_asker, limits.asker_day, DAY),
-            ("retries_of_repo", of_repo, limits.repository_day, DAY),
-        ];
-        let counts = spans.iter().enumerate().filter(|(_, (.., figure, _))| figure.is_set());
-        let parts = counts.map(|(n, (index, whose, figure, span))| {
-            let since = if *span == HOUR { "$5" } else { "$6" };
-            let rows = format!("FROM retries INDEXED BY {index} WHERE {whose} AND made_at > {since}");
-            let last = figure.max.saturating_sub(1);
-            format!(
-                "SELECT {n} AS n, count(*), min(made_at), \
-                 (SELECT made_at {rows} ORDER BY made_at DESC LIMIT 1 OFFSET {last}) {rows}"
-            )
-        });
-        let text = parts.collect::<Vec<_>>().join(" UNION ALL ");
-        let mut counted = [Count::default(); 5];
-        if !text.is_empty() {
-            // Nothing but our own words and numbers is in it.
-            let rows: Vec<(i64, u32, Option<i64>, Option<i64>)> = sqlx::query_as(sqlx::AssertSqlSafe(text))
-                .bind(change.repo.forge.as_str())
-                .bind(db(change.repo.id))
-                .bind(db(change.number))
-                .bind(db(asker))
-                .bind(now.minus(HOUR).ms())
-                .bind(now.minus(DAY).ms())
-                .fetch_all(&self.read)
-                .await?;
-            for (n, retries, oldest, too_many) in rows {
-                if let Some(place) = usize::try_from(n).ok().and_then(|n| counted.get_mut(n)) {
-                    *place = Count { retries, leaves_first: too_many.or(oldest).map(Timestamp::from_ms) };
-                }
-            }
-        }
-        let [change_hour, change_day, asker_hour, asker_day, repository_day] = counted;
-        let runner_day = if limits.runner_day.is_set() {
-            self.used_by_runners(limits.runner_day, now).await?
-        } else {
-            BTreeMap::new()
-        };
-        Ok(Used { change_hour, change_day, asker_hour, asker_day, repository_day, runner_day })
-    }
-
-    async fn used_by_runners(&self, limit: Figure, now: Timestamp) -> Result<BTreeMap<RunnerName, Count>> {
-        let rows: Vec<(String, u32, Option<i64>, Option<i64>)> = sqlx::query_as(
-            "SELECT runner, count(*), min(made_at), (SELECT o.made_at FROM retries o WHERE o.runner = r.runner \
-             AND o.made_at > $1 ORDER BY o.made_at DESC LIMIT 1 OFFSET $2) \
-             FROM retries r WHERE made_at > $1 GROUP BY runner",
-        )
-        .bind(now.minus(DAY).ms())
-        .bind(limit.max.saturating_sub(1))
-        .fetch_all(&self.read)
-        .await?;
-        let count = |(runner, retries, oldest, too_many): (String, u32, Option<i64>, Option<i64>)| {
-            let leaves_first = too_many.or(oldest).map(Timestamp::from_ms);
-            (RunnerName::new(runner), Count { retries, leaves_first })
-        };
-        Ok(rows.into_iter().map(count).collect())
-    }
-
     /// A retry by its key.
     ///
     /// # Errors
@@ -232,35 +161,62 @@ impl Store {
     }
 }
 
+const NEW_RETRY: &str = "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, \
+    due_at, made_at, data, asker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15)";
+
+const NEW_RETRY_UNLESS: &str = "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, \
+    due_at, made_at, data, asker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15) \
+    ON CONFLICT DO NOTHING RETURNING id";
+
+fn new_values(retry: &Retry, owner: Option<&str>) -> Result<[Value; 15]> {
+    Ok([
+        retry.key.as_str().into(),
+        retry.change.repo.forge.as_str().into(),
+        db(retry.change.repo.id).into(),
+        db(retry.change.number).into(),
+        retry.sha.as_str().into(),
+        retry.job.as_str().into(),
+        retry.scope.as_str().into(),
+        retry.runner.as_str().into(),
+        retry.state.word().into(),
+        owner.into(),
+        retry.group.as_deref().into(),
+        retry.due_at.ms().into(),
+        retry.created_at.ms().into(),
+        to_json("retry", retry)?.into(),
+        db(retry.asker.id).into(),
+    ])
+}
+
 impl Tx {
     /// Stores a new retry, unless one for the same job and head is open or its key was used before: then `None`.
     ///
     /// # Errors
     /// When the database is not there.
     pub async fn new_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<Option<RetryId>> {
-        let row: Option<(i64,)> = sqlx::query_as(
-            "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, due_at, \
-             made_at, data, asker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15) \
-             ON CONFLICT DO NOTHING RETURNING id",
-        )
-        .bind(retry.key.as_str())
-        .bind(retry.change.repo.forge.as_str())
-        .bind(db(retry.change.repo.id))
-        .bind(db(retry.change.number))
-        .bind(retry.sha.as_str())
-        .bind(retry.job.as_str())
-        .bind(&retry.scope)
-        .bind(retry.runner.as_str())
-        .bind(retry.state.word())
-        .bind(owner)
-        .bind(retry.group.as_deref())
-        .bind(retry.due_at.ms())
-        .bind(retry.created_at.ms())
-        .bind(to_json("retry", retry)?)
-        .bind(db(retry.asker.id))
-        .fetch_optional(&mut *self.0)
-        .await?;
-        Ok(row.map(|(id,)| RetryId(id)))
+        let row = self.0.now(NEW_RETRY_UNLESS, new_values(retry, owner)?).await?;
+        Ok(row.map(|row| row.try_get(0).map(RetryId)).transpose()?)
+    }
+
+    /// Stores a new retry that cannot be there yet as far as is known. When it is there all the same, the commit fails with
+    /// [`super::StoreError::is_conflict`].
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn add_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<()> {
+        self.0.later(NEW_RETRY, new_values(retry, owner)?).await
+    }
+
+    /// The retry of a key as it stands now.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn retry_by_key(&mut self, key: &DispatchKey) -> Result<Option<Retry>> {
+        let row: Option<Row> = sqlx::query_as("SELECT id, data, owner FROM retries WHERE key = $1")
+            .bind(key.as_str())
+            .fetch_optional(&mut *self.0)
+            .await?;
+        row.as_ref().map(retry_from).transpose()
     }
 
     /// The retry as it stands now; the truth to step from.
@@ -330,18 +286,20 @@ impl Tx {
     /// # Errors
     /// When the database is not there.
     pub async fn put_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<()> {
-        sqlx::query(
-            "UPDATE retries SET state = $2, open = $3, owner = $4, due_at = $5, data = $6, grp = $7 WHERE id = $1",
-        )
-        .bind(retry.id.0)
-        .bind(retry.state.word())
-        .bind(i64::from(retry.state.is_open()))
-        .bind(owner)
-        .bind(retry.due_at.ms())
-        .bind(to_json("retry", retry)?)
-        .bind(retry.group.as_deref())
-        .execute(&mut *self.0)
-        .await?;
+        self.0
+            .later(
+                "UPDATE retries SET state = $2, open = $3, owner = $4, due_at = $5, data = $6, grp = $7 WHERE id = $1",
+                [
+                    retry.id.0.into(),
+                    retry.state.word().into(),
+                    i64::from(retry.state.is_open()).into(),
+                    owner.into(),
+                    retry.due_at.ms().into(),
+                    to_json("retry", retry)?.into(),
+                    retry.group.as_deref().into(),
+                ],
+            )
+            .await?;
         Ok(())
     }
 
@@ -350,10 +308,11 @@ impl Tx {
     /// # Errors
     /// When the database is not there.
     pub async fn want_cancellation(&mut self, id: RetryId, at: Timestamp) -> Result<()> {
-        sqlx::query("INSERT INTO cancellations (retry, due_at) VALUES ($1, $2) ON CONFLICT (retry) DO NOTHING")
-            .bind(id.0)
-            .bind(at.ms())
-            .execute(&mut *self.0)
+        self.0
+            .later(
+                "INSERT INTO cancellations (retry, due_at) VALUES ($1, $2) ON CONFLICT (retry) DO NOTHING",
+                [id.0.into(), at.ms().into()],
+            )
             .await?;
         Ok(())
     }

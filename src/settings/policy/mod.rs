@@ -12,7 +12,7 @@ mod tests;
 use super::check::{Check, DAY};
 use super::document;
 use super::errors::{SettingsError, SettingsErrors};
-use super::general::{self, Alias, COMMANDS, RETRIES_MAX};
+use super::general::{Alias, COMMANDS, RETRIES_MAX};
 use super::runner_job::{JobSelector, circle_from, override_key};
 use super::schema;
 use super::who::{self, RawWho, Who};
@@ -194,7 +194,7 @@ fn checked(check: &mut Check<'_>, file: &raw::File) -> Policy {
         rights: rights(check, &file.rights),
         limits: limits(check, &file.limits),
         report: PolicyReport { comment: file.report.comment, statuses: file.report.statuses, quiet: file.report.quiet },
-        aliases: general::aliases(check, &file.commands.aliases),
+        aliases: super::aliases::own(check, &file.commands.aliases),
         disabled: file.commands.disabled.clone(),
         jobs: jobs(check, &file.job),
         runners: runners(check, &file.runner),

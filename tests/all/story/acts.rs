@@ -35,6 +35,14 @@ impl Stage {
         self.pass_s(301).await;
     }
 
+    /// Deletes a comment.
+    pub fn take_away(&self, comment: u64, login: &str) {
+        match &self.sandbox {
+            Sandbox::GitHub(forge) => forge.delete_comment(REPO, comment, login),
+            Sandbox::GitLab { forge, .. } => forge.delete_note(comment),
+        }
+    }
+
     /// Puts somebody into the team or group `ci`, or takes them out.
     pub fn in_team(&self, login: &str, member: bool) {
         match &self.sandbox {

@@ -14,6 +14,8 @@ on_both_forges! {
     the_list_of_jobs_says_what_can_be_restarted,
     help_lists_the_commands_that_the_asker_may_use,
     an_approval_can_be_taken_back,
+    a_bot_is_not_obeyed_whatever_its_role,
+    a_comment_that_is_taken_away_runs_nothing_more,
     a_comment_without_a_command_gets_no_answer,
     a_command_in_code_or_quotes_is_not_obeyed,
     the_report_is_one_comment_edited_in_place,
@@ -59,6 +61,30 @@ async fn the_author_of_a_fork_may_retest_only_after_approval(side: Side) {
         // GitLab takes no status on a commit of a fork, so nothing is known to have failed there.
         Side::GitLab => assert!(stage.report().contains("never ran on this head"), "{}", stage.report()),
     }
+    stage.end().await;
+}
+
+async fn a_bot_is_not_obeyed_whatever_its_role(side: Side) {
+    let stage = Stage::set(side).await;
+    stage.lab_status("lava-x86", false).await;
+    let bot = if side == Side::GitHub { "helper[bot]" } else { "project_12_bot_0a1b" };
+    stage.role(bot, "maintain");
+    let comment = stage.comment(bot, "/retest lava-x86").await;
+    assert!(stage.lab.runs().is_empty() && stage.reports().is_empty() && stage.reactions(comment).is_empty());
+    stage.comment("tom", "/retest lava-x86").await;
+    assert_eq!(stage.lab.runs().len(), 1, "a person is");
+    stage.end().await;
+}
+
+async fn a_comment_that_is_taken_away_runs_nothing_more(side: Side) {
+    let stage = Stage::set(side).await;
+    stage.lab_status("lava-x86", false).await;
+    let comment = stage.comment("tom", "/retest lava-x86").await;
+    stage.lab.set("lava-x86", "bad");
+    stage.pass_s(60).await;
+    stage.take_away(comment, "tom");
+    stage.settle().await;
+    assert_eq!(stage.lab.runs().len(), 1, "{}", stage.report());
     stage.end().await;
 }
 

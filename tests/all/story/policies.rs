@@ -195,7 +195,8 @@ async fn a_job_that_must_not_be_started_again_says_why(side: Side) {
     stage.policy(&NEVER.replace("it wears the flash", "ask @maya, see #12")).await;
     stage.comment("maya", "/retest").await;
     let report = stage.report();
-    assert!(report.contains("lets nobody start it again: ask maya, see 12"), "inert: {report}");
+    assert!(report.contains("lets nobody start it again") && report.contains("`@maya"), "{report}");
+    assert!(!report.contains(" @maya") && !report.contains(" #12"), "inert: {report}");
     assert_eq!(stage.lab.runs().len(), 1, "the other one starts");
     stage.end().await;
 }

@@ -29,7 +29,7 @@ fn a_job_that_must_not_be_started_again_says_why_to_everybody() {
     let terms = JobTerms { never: Some("it burns a fuse, ask @lab".into()), ..JobTerms::default() };
     let plan = with(terms, &asked_by(2, Role::Admin), &[]);
     assert_eq!(plan.leave[0].reason, Reason::NotRetryable);
-    assert!(plan.leave[0].text.ends_with("it burns a fuse, ask lab"), "no mention survives: {}", plan.leave[0].text);
+    assert!(plan.leave[0].text.ends_with("it burns a fuse, ask `@lab`"), "no mention survives: {}", plan.leave[0].text);
 }
 
 #[test]
