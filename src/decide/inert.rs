@@ -95,7 +95,8 @@ pub(super) fn code_in_table(text: &str) -> String {
 /// A link with our own label, or the label alone when the address is not a plain `http(s)` one.
 pub fn link(label: &str, url: Option<&str>) -> String {
     match url {
-        Some(url) if is_plain_url(url) => format!("[{label}]({url})"),
+        // Markdown would read `&copy=1` in an address as a sign of its own.
+        Some(url) if is_plain_url(url) => format!("[{label}]({})", url.replace('&', "&amp;")),
         _ => label.to_owned(),
     }
 }
@@ -142,6 +143,8 @@ mod tests {
     #[test]
     fn only_a_plain_web_address_becomes_a_link() {
         assert_eq!(link("run", Some("https://ci.example/job/1?a=b")), "[run](https://ci.example/job/1?a=b)");
+        let two = link("run", Some("https://ci.example/?a=b&copy=1"));
+        assert_eq!(two, "[run](https://ci.example/?a=b&amp;copy=1)", "not the copyright sign");
         for bad in ["javascript:alert(1)", "https://a/) [x](y", "https://a/<b>", "ftp://a/b", "https://a b/"] {
             assert_eq!(link("run", Some(bad)), "run", "{bad}");
         }
