@@ -19,6 +19,6 @@ pub use event::{
 };
 pub use ids::{CommitSha, DeliveryId, DispatchKey, ForgeName, JobName, NotASha, RunRef, RunnerName};
 pub use job::{Conclusion, Job, JobObservation, JobState, Origin, RunHandle, RunObservation, RunOrder};
-pub use people::{Actor, Role, UnknownRole};
+pub use people::{Actor, Role, Team, UnknownRole};
 pub use retry::{IllegalStep, Retry, RetryEvent, RetryId, RetryState, Series, WaitOn};
 pub use time::Timestamp;

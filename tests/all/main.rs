@@ -8,6 +8,7 @@ mod http_runner;
 mod inert;
 mod kill;
 mod peers;
+mod policy_cli;
 mod prism;
 mod receiver;
 mod story;

@@ -132,6 +132,20 @@ impl GitHubSandbox {
         });
     }
 
+    /// Takes somebody out of a team.
+    pub fn remove_member(&self, organization: &str, team: &str, login: &str) {
+        let key = (organization.to_lowercase(), team.to_lowercase(), login.to_lowercase());
+        self.with(|state| state.members.remove(&key));
+    }
+
+    /// Takes a file off the default branch.
+    pub fn remove_file(&self, repo: &str, path: &str) {
+        self.with(|state| {
+            let repo = state.named(repo);
+            repo.files.remove(&(repo.default_branch.clone(), path.to_owned()));
+        });
+    }
+
     /// Puts a file on another ref (a branch or a commit); other files there are those of the default branch.
     pub fn put_file_at(&self, repo: &str, at: &str, path: &str, text: &str) {
         self.with(|state| state.named(repo).files.insert((at.to_owned(), path.to_owned()), text.to_owned()));
