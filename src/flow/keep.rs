@@ -39,6 +39,9 @@ impl World {
         if orders.is_empty() {
             self.wake.report.notify_one(); // else the dispatch does, once its call has left
         }
+        if !outcome.cancel.is_empty() {
+            self.wake.dispatch.notify_one(); // it cancels the runs
+        }
         self.hand_over(orders);
         Ok(())
     }
@@ -74,7 +77,9 @@ impl World {
         }
         self.write_down(&mut tx, asked, outcome, (&outcome.answers, !outcome.start.is_empty())).await?;
         match tx.commit_as().await {
-            Ok(version) => Ok(Some(claims.orders.into_iter().map(|order| order.as_of(version, &asked.repo)).collect())),
+            Ok(version) => {
+                Ok(Some(claims.orders.into_iter().map(|order| order.read_at(version, &asked.repo)).collect()))
+            }
             Err(error) => {
                 for retry in claims.orders.iter().flat_map(Order::retries) {
                     self.fly(&retry.key, false);
