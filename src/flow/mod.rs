@@ -11,6 +11,7 @@ mod driver;
 mod facts;
 mod follow;
 mod intake;
+mod join;
 mod keep;
 mod lines;
 mod metrics;
@@ -23,6 +24,7 @@ mod why;
 mod world;
 
 pub use driver::{Driver, run_until_idle};
+pub use join::JoinPattern;
 pub use metrics::Metrics;
 pub use points::{Point, StopAt, Stopped};
 pub use world::{Declared, Declares, EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};
