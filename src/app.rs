@@ -17,14 +17,14 @@ use crate::api::github::{self as github_api, GitHubApi, GitHubConfig};
 use crate::api::gitlab::{GitLabAccess, GitLabClient};
 use crate::decide::{Declared, Declares, Posts};
 use crate::domain::{ForgeName, JobName, RunnerName};
-use crate::flow::{Driver, EditedComments, Parts, Phrases, Rules, RunnerEntry, StopAt, World};
+use crate::flow::{Driver, EditedComments, JoinPattern, Parts, Phrases, Rules, RunnerEntry, StopAt, World};
 use crate::forge::github::{GitHub, GitHubForgeConfig};
 use crate::forge::gitlab::{GitLabConfig, GitLabForge, SigningKey};
 use crate::http::{Bounds, Http};
 use crate::ports::{Clock, Forge, Runner, Secrets};
 use crate::runner::github_actions::GitHubActions;
 use crate::runner::gitlab_ci::GitLabCi;
-use crate::runner::{exec, http as http_runner};
+use crate::runner::{exec, http as http_runner, lava};
 use crate::settings::{self, ForgeDetails, RunnerDetails, Settings};
 use crate::store::{Lock, Store};
 
@@ -309,6 +309,7 @@ impl Adapters<'_> {
             RunnerDetails::GithubActions | RunnerDetails::GitlabCi => return Ok(None),
             RunnerDetails::Exec(exec) => Arc::new(self.exec(runner, exec)?),
             RunnerDetails::Http(http) => Arc::new(self.http(runner, http)?),
+            RunnerDetails::Lava(lava) => Arc::new(self.lava(runner, lava)?),
         };
         Ok(Some(entry(runner, module)))
     }
@@ -337,12 +338,40 @@ impl Adapters<'_> {
             .with_context(|| format!("runner `{}`", runner.name))
     }
 
+    /// Where the other side of a runner reaches us.
+    fn callback_url(&self, runner: &settings::Runner) -> String {
+        let base = self.settings.server.public_url.as_ref().map(ToString::to_string).unwrap_or_default();
+        format!("{}/callbacks/{}", base.trim_end_matches('/'), runner.name)
+    }
+
+    fn lava(&self, runner: &settings::Runner, lava: &settings::Lava) -> anyhow::Result<lava::LavaRunner> {
+        let overrides = |job: &settings::Job| {
+            let glob = globset::Glob::new(&pattern(&job.name))?.compile_matcher();
+            Ok::<_, globset::Error>((glob, job.overrides.clone()))
+        };
+        let config = lava::LavaConfig {
+            name: RunnerName::new(&runner.name),
+            url: lava.url.as_str().trim_end_matches('/').to_owned(),
+            token: lava.token.value().clone(),
+            timeout: lava.timeout,
+            suites: lava.suites.clone(),
+            source: lava::Source { metadata: lava.metadata.clone(), tags: lava.tags.clone() },
+            url_prefixes: lava.url_prefixes.clone(),
+            callback: lava
+                .callback
+                .as_ref()
+                .map(|secret| lava::Callback { url: self.callback_url(runner), secret: secret.value().clone() }),
+            jobs: runner.jobs.iter().map(overrides).collect::<Result<_, _>>()?,
+        };
+        lava::LavaRunner::new(config, Arc::clone(&self.life.clock))
+            .map_err(|why| anyhow::anyhow!("runner `{}`: {why}", runner.name))
+    }
+
     fn http(&self, runner: &settings::Runner, http: &settings::Http) -> anyhow::Result<http_runner::HttpRunner> {
-        let callback = http.callback.as_ref().map(|secret| {
-            let base = self.settings.server.public_url.as_ref().map(ToString::to_string).unwrap_or_default();
-            let url = format!("{}/callbacks/{}", base.trim_end_matches('/'), runner.name);
-            http_runner::Callback { url, secret: secret.value().clone() }
-        });
+        let callback = http
+            .callback
+            .as_ref()
+            .map(|secret| http_runner::Callback { url: self.callback_url(runner), secret: secret.value().clone() });
         let start = &http.start;
         let headers = start.headers.iter().map(|(n, v)| (n.clone(), SecretString::from(v.source()))).collect();
         let body = start.body.as_ref().map(|body| match body {
@@ -447,7 +476,12 @@ fn entry(runner: &settings::Runner, module: Arc<dyn Runner>) -> RunnerEntry {
         poll_min: runner.poll_min,
         poll_max: runner.poll_max,
         jobs: runner.jobs.iter().map(declared).collect(),
+        joins: runner.patterns.iter().map(joins).collect(),
     }
+}
+
+fn joins(pattern: &settings::Pattern) -> JoinPattern {
+    JoinPattern { url: pattern.url.clone(), context: pattern.context.clone() }
 }
 
 fn secrets(list: &[settings::Secret]) -> Secrets {

@@ -378,7 +378,7 @@ impl World {
             overrides: &wish.overrides,
         };
         let mut plan = crate::decide::plan(&snapshot, &wish_now, &proof);
-        if plan.start.is_empty() && !listed {
+        if !listed && (plan.start.is_empty() || self.lacks_a_run(&snapshot, &plan)) {
             // Nothing to start: before that is said, make sure that no webhook was lost.
             self.list_record(asked.forge, &asked.repo, &asked.change).await?;
             snapshot = self.snapshot(asked.forge, place, (&needed, None), retries).await?;

@@ -3,7 +3,7 @@
 
 use super::world::{FlowError, World};
 use crate::domain::{
-    Change, ChangeAction, CommitSha, Conclusion, ForgeEvent, JobEvent, JobObservation, JobState, Origin, Repo, Retry,
+    Change, ChangeAction, CommitSha, Conclusion, ForgeEvent, JobEvent, JobObservation, JobState, Repo, Retry,
     RetryEvent, RetryState, RunHandle, RunObservation, Timestamp,
 };
 use crate::store::{StoredDelivery, Tx};
@@ -139,12 +139,8 @@ impl World {
         open: &[Retry],
     ) -> Result<(), FlowError> {
         let key = &repo.key;
-        if seen.origin == Origin::Status
-            && (seen.name.as_str() == self.rules.posts.aggregate || tx.is_posted(key, sha, seen.name.as_str()).await?)
-        {
-            return Ok(()); // the echo of our own status
-        }
-        let runner = self.runner_for(repo, seen).map(|entry| entry.runner.name().clone());
+        let Some((seen, runner)) = self.placed(tx, (repo, sha), seen, open).await? else { return Ok(()) };
+        let seen = &seen;
         if !tx.put_job(key, sha, seen, runner.as_ref()).await? {
             return Ok(());
         }

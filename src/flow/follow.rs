@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::dispatch::{Order, dispatch_order, step};
 use super::world::{FlowError, Progress, World};
 use crate::domain::{
-    Conclusion, JobObservation, JobState, Origin, Repo, Retry, RetryEvent, RetryState, RunHandle, RunObservation,
-    RunRef, Timestamp,
+    Conclusion, DispatchKey, JobObservation, JobState, Origin, Repo, Retry, RetryEvent, RetryState, RunHandle,
+    RunObservation, RunRef, RunnerName, Timestamp,
 };
 use crate::ports::{CallError, Found};
 use crate::store::Tx;
@@ -78,6 +78,25 @@ impl World {
             Err(error) => return self.look_later(retry, &error).await,
         };
         self.take_observation(retry, &seen).await
+    }
+
+    /// Somebody said that there is news of a run: it is looked at next. False when no run of the runner has this key.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn look_soon(&self, key: &DispatchKey, runner: &RunnerName) -> Result<bool, FlowError> {
+        let Some(known) = self.store.retry_by_key(key).await?.filter(|r| r.runner == *runner) else { return Ok(false) };
+        let now = self.now();
+        let mut tx = self.store.begin().await?;
+        let followed = |r: &Retry| matches!(r.state, RetryState::Dispatched | RetryState::Running) && r.due_at > now;
+        if let Some(mut retry) = tx.retry(known.id).await?.filter(followed) {
+            retry.due_at = now;
+            retry.tries = 0; // it may have been told a moment before it can be read: the next look is soon, too
+            tx.put_retry(&retry, None).await?;
+            tx.commit().await?;
+            self.wake.follow.notify_one();
+        }
+        Ok(true)
     }
 
     /// Takes news of a run that we started into the record and the retry. Webhooks of runners, polling and callbacks

@@ -41,6 +41,9 @@ impl World {
         if orders.is_empty() {
             self.wake.report.notify_one(); // else the dispatch does, once its call has left
         }
+        if !outcome.cancel.is_empty() {
+            self.wake.dispatch.notify_one(); // it cancels the runs
+        }
         self.hand_over(orders);
         Ok(())
     }

@@ -12,6 +12,7 @@ mod driver;
 mod facts;
 mod follow;
 mod intake;
+mod join;
 mod keep;
 mod lines;
 mod metrics;
@@ -26,6 +27,7 @@ mod why;
 mod world;
 
 pub use driver::{Driver, run_until_idle};
+pub use join::JoinPattern;
 pub use metrics::Metrics;
 pub use points::{Point, StopAt, Stopped};
 pub use policy::{Phrases, PolicyRules, ReadPolicy, WhenBroken};

@@ -81,6 +81,15 @@ impl World {
         Ok(())
     }
 
+    /// Whether a job is to be started of which only a listing of the forge can say what its run was.
+    pub(super) fn lacks_a_run(&self, snapshot: &Snapshot, plan: &crate::decide::Plan) -> bool {
+        let jobs = plan.start.iter().filter_map(|item| snapshot.jobs.get(item.at)).map(|view| &view.job);
+        let of = |job: &Job| job.runner.as_ref().and_then(|name| self.runner(name));
+        jobs.into_iter()
+            .filter(|job| job.newest.state != JobState::Missing && job.newest.run.as_str().is_empty())
+            .any(|job| of(job).is_some_and(|entry| !entry.joins.is_empty()))
+    }
+
     /// The snapshot for a selection. `seen` holds the jobs that were read already.
     pub(super) async fn snapshot(
         &self,

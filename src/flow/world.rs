@@ -97,6 +97,8 @@ pub struct RunnerEntry {
     pub poll_max: Duration,
     /// What the operator declared about jobs; the first that fits counts.
     pub jobs: Vec<(Declares, Declared)>,
+    /// How others' statuses about its jobs look; none where it knows its jobs by itself.
+    pub joins: Vec<super::join::JoinPattern>,
 }
 
 impl fmt::Debug for RunnerEntry {
@@ -236,16 +238,20 @@ impl World {
     }
 
     /// The runner that can run a reported job again. The CI of the forge itself is told by who reported the job; every
-    /// other job belongs to the first runner that serves the repository and declares a job of that name.
+    /// other job belongs to the runner that its page or name points to, else to the first runner that serves the
+    /// repository and declares a job of that name.
     pub fn runner_for(&self, repo: &Repo, seen: &JobObservation) -> Option<&RunnerEntry> {
         let native = match seen.origin {
             Origin::Actions => Some(RunnerKind::GitHubActions),
             Origin::GitLabCi => Some(RunnerKind::GitLabCi),
             Origin::Check(_) | Origin::Status | Origin::Followed => None,
         };
+        if let Some((entry, _)) = self.joined(repo, seen) {
+            return Some(entry);
+        }
         self.runners.iter().filter(|entry| entry.serves(repo)).find(|entry| match native {
             Some(kind) => entry.runner.kind() == kind,
-            None => entry.runner.abilities().starts_fresh && entry.declared(&seen.name).is_some(),
+            None => !entry.runner.abilities().reported_by_forge && entry.declared(&seen.name).is_some(),
         })
     }
 

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::{Http, webhook};
 use crate::domain::{DispatchKey, Retry, RunHandle, RunnerName};
+use crate::ports::Told;
 
 pub(super) async fn receive(
     State(http): State<Http>,
@@ -30,7 +31,11 @@ pub(super) async fn receive(
             return refuse();
         }
     };
-    match take(&http, entry.runner.name(), &key, &seen).await {
+    let taken = match &seen {
+        Told::State(seen) => take(&http, entry.runner.name(), &key, seen).await,
+        Told::Look => http.world.look_soon(&key, entry.runner.name()).await,
+    };
+    match taken {
         Ok(true) => (StatusCode::ACCEPTED, "taken\n").into_response(),
         Ok(false) => refuse(),
         Err(error) => {

@@ -17,5 +17,6 @@ pub use forge::{
 };
 pub use runner::{
     Abilities, DispatchError, DispatchOrder, Found, JobOrder, LogTail, Runner, RunnerKind, Started, SuccessorNaming,
+    Told,
 };
 pub use signature::{Secrets, hmac_sha256_matches, token_matches};

@@ -22,6 +22,8 @@ pub enum RunnerKind {
     Exec,
     /// Any system with an HTTP interface.
     Http,
+    /// A LAVA lab.
+    Lava,
 }
 
 impl RunnerKind {
@@ -32,6 +34,7 @@ impl RunnerKind {
             Self::GitLabCi => "gitlab_ci",
             Self::Exec => "exec",
             Self::Http => "http",
+            Self::Lava => "lava",
         }
     }
 }
@@ -161,6 +164,15 @@ pub struct LogTail {
     pub cut: bool,
 }
 
+/// What a callback brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// How the run stands; the caller is who may say so.
+    State(RunObservation),
+    /// That there is news, from somebody who may only wake us: the runner is asked.
+    Look,
+}
+
 /// One configured runner.
 #[async_trait]
 pub trait Runner: Send + Sync {
@@ -214,11 +226,16 @@ pub trait Runner: Send + Sync {
         Ok(0)
     }
 
+    /// Whether two of its names mean the same run.
+    fn is_same_run(&self, a: &RunRef, b: &RunRef) -> bool {
+        a == b
+    }
+
     /// A result that the outside system pushed to us for a run of ours: its handle id and what it says.
     ///
     /// # Errors
     /// Refused when the token is wrong or the runner takes no callbacks.
-    fn callback(&self, _key: &DispatchKey, _token: &str, _body: &[u8]) -> Result<RunObservation, CallError> {
+    fn callback(&self, _key: &DispatchKey, _token: &str, _body: &[u8]) -> Result<Told, CallError> {
         Err(CallError::refused("this runner takes no callbacks"))
     }
 }

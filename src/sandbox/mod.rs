@@ -6,4 +6,5 @@
 
 pub mod github;
 pub mod gitlab;
+pub mod lava;
 pub mod wire;

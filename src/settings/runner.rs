@@ -1,13 +1,15 @@
 //! `[[runner]]`, checked: what all runners have, and which keys belong to which module.
 //!
 //! Refused: keys of another module, a forge that is not there or of the wrong kind, jobs that need each other in a circle.
-//! Read next: `runner_exec.rs` and `runner_http.rs` for the two modules that have keys of their own, `runner_job.rs` for jobs.
+//! Read next: `runner_exec.rs`, `runner_http.rs` and `runner_lava.rs` for the modules that have keys of their own, `runner_job.rs` for jobs.
 
 use super::check::{Check, DECADE, MINUTE, RepositoryGlobs};
 use super::raw;
 use super::runner_exec::{self, Exec};
 use super::runner_http::{self, Http};
 use super::runner_job::{self, Job};
+use super::runner_lava::{self, Lava};
+use super::runner_pattern::{self, Pattern};
 use super::words::{ForgeKind, RunnerModule};
 use std::time::Duration;
 
@@ -30,6 +32,8 @@ pub struct Runner {
     pub poll_max: Duration,
     /// What is known about its jobs. For exec and http these are all jobs, for the others they only add knowledge.
     pub jobs: Vec<Job>,
+    /// How others' statuses and checks about its jobs look.
+    pub patterns: Vec<Pattern>,
     /// What only its module has.
     pub kind: RunnerDetails,
 }
@@ -45,6 +49,8 @@ pub enum RunnerDetails {
     Exec(Exec),
     /// Templated requests.
     Http(Box<Http>),
+    /// A LAVA lab.
+    Lava(Box<Lava>),
 }
 
 impl Runner {
@@ -55,6 +61,7 @@ impl Runner {
             RunnerDetails::GitlabCi => RunnerModule::GitlabCi,
             RunnerDetails::Exec(_) => RunnerModule::Exec,
             RunnerDetails::Http(_) => RunnerModule::Http,
+            RunnerDetails::Lava(_) => RunnerModule::Lava,
         }
     }
 
@@ -89,7 +96,7 @@ fn runner(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around: &Surroun
     let at = |key: &str| format!("{path}.{key}");
     let name = check.needed(&at("name"), raw.name.as_ref(), "choose one, such as `actions`");
     let name = name.map(|name| check.slug(&at("name"), name));
-    let modules = "write `kind = \"github_actions\"`, `\"gitlab_ci\"`, `\"exec\"` or `\"http\"`";
+    let modules = "write `kind = \"github_actions\"`, `\"gitlab_ci\"`, `\"exec\"`, `\"http\"` or `\"lava\"`";
     let module = check.needed(&at("kind"), raw.kind, modules);
     let repositories = check.repositories(&at("repositories"), &raw.repositories);
     let attempts_max = check.whole(&at("attempts_max"), raw.attempts_max, 1..=1000);
@@ -113,7 +120,12 @@ fn runner(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around: &Surroun
         RunnerModule::Http => {
             runner_http::http(check, path, raw, around).map(|http| RunnerDetails::Http(Box::new(http)))
         }
+        RunnerModule::Lava => {
+            runner_lava::lava(check, path, raw, around).map(|lava| RunnerDetails::Lava(Box::new(lava)))
+        }
     };
+    let own = if let Some(RunnerDetails::Lava(lava)) = &kind { Some(lava.page()) } else { None };
+    let patterns = runner_pattern::patterns(check, path, module, raw.patterns.as_deref(), own.as_deref());
     Some(Runner {
         name: name?,
         forge,
@@ -123,13 +135,14 @@ fn runner(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around: &Surroun
         poll_min: poll_min?,
         poll_max: poll_max?,
         jobs,
+        patterns,
         kind: kind?,
     })
 }
 
 /// Faults for keys that another module has.
 fn refuse_foreign_keys(check: &mut Check<'_>, path: &str, module: RunnerModule, raw: &raw::Runner) {
-    use RunnerModule::{Exec, Http};
+    use RunnerModule::{Exec, Http, Lava};
     let keys = [
         ("directory", raw.directory.is_some(), Exec),
         ("processes_max", raw.processes_max.is_some(), Exec),
@@ -144,6 +157,7 @@ fn refuse_foreign_keys(check: &mut Check<'_>, path: &str, module: RunnerModule, 
         ("token_header", raw.token_header.is_some(), Http),
         ("token_scheme", raw.token_scheme.is_some(), Http),
         ("allowed_hosts", raw.allowed_hosts.is_some(), Http),
+        ("lava", raw.lava.is_some(), Lava),
     ];
     for (key, given, owner) in keys {
         if given && owner != module {
@@ -165,7 +179,7 @@ fn forge_of(
     let wanted = match module {
         RunnerModule::GithubActions => Some(ForgeKind::Github),
         RunnerModule::GitlabCi => Some(ForgeKind::Gitlab),
-        RunnerModule::Exec | RunnerModule::Http => None,
+        RunnerModule::Exec | RunnerModule::Http | RunnerModule::Lava => None,
     };
     if let Some(name) = &raw.forge {
         let names: Vec<&str> = forges.iter().filter_map(|f| f.name.as_deref()).collect();

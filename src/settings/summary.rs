@@ -106,6 +106,7 @@ fn runner(runner: &Runner) -> String {
             format!(", {} processes at once in {}", exec.processes_max, exec.directory.display())
         }
         RunnerDetails::Http(http) => format!(", hosts {}", list(&http.allowed_hosts)),
+        RunnerDetails::Lava(lava) => format!(", at {}, {} patterns", lava.url, runner.patterns.len()),
     };
     format!(
         "runner `{}`: {} of {}, {} jobs declared, deadline {}, repositories {}{details}",

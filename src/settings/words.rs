@@ -41,6 +41,8 @@ pub enum RunnerModule {
     Exec,
     /// Any other system, by templated requests.
     Http,
+    /// Jobs of a LAVA lab.
+    Lava,
 }
 
 /// A role a person has on a repository, lowest first, so that `<` compares rights.

@@ -236,7 +236,7 @@ impl Store {
     }
 
     /// The oldest deliveries that are due, in order of arrival: facts, and commands of which no earlier one of their lane
-    /// is put off. At most `limit` facts and `limit` commands, and of each lane at most [`LANE_MAX`], so that a lane that
+    /// is put off. At most `limit` facts and `limit` commands, and of each lane at most `LANE_MAX`, so that a lane that
     /// is stuck does not keep others from being seen.
     ///
     /// # Errors

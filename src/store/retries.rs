@@ -4,7 +4,7 @@ use sqlx::Row as _;
 
 use super::tx::Value;
 use super::{Result, Store, Tx, db, from_json, to_json};
-use crate::domain::{ChangeKey, CommitSha, DispatchKey, RepoKey, Retry, RetryId, Timestamp};
+use crate::domain::{ChangeKey, CommitSha, DispatchKey, JobName, RepoKey, Retry, RetryId, RunRef, Timestamp};
 
 type Row = (i64, String, Option<String>);
 
@@ -189,6 +189,29 @@ fn new_values(retry: &Retry, owner: Option<&str>) -> Result<[Value; 15]> {
 }
 
 impl Tx {
+    /// The runs that retries of a job on a commit repeated or started.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn runs_of_retries(&mut self, repo: &RepoKey, sha: &CommitSha, job: &JobName) -> Result<Vec<RunRef>> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT id, data, owner FROM retries WHERE forge = $1 AND repo = $2 AND sha = $3 AND job = $4",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(sha.as_str())
+        .bind(job.as_str())
+        .fetch_all(&mut *self.0)
+        .await?;
+        let mut runs = Vec::new();
+        for row in &rows {
+            let retry = retry_from(row)?;
+            runs.extend(retry.source_run);
+            runs.extend(retry.handle.map(|handle| RunRef::new(handle.id)));
+        }
+        Ok(runs)
+    }
+
     /// Stores a new retry, unless one for the same job and head is open or its key was used before: then `None`.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod gitlab;
 mod http_runner;
 mod inert;
 mod kill;
+mod lava;
 mod peers;
 mod policy_cli;
 mod prism;

@@ -2,11 +2,10 @@
 //!
 //! Templates say how it is asked (`template.rs`), JSON pointers where its answers have what we need, and a table what
 //! its words mean; it may also tell us by itself. It refuses to leave the configured hosts and to repeat a request.
-//! Read next: `config.rs` for what can be declared, `wire.rs` for what a failure means.
+//! Read next: `config.rs` for what can be declared, `../wire.rs` for what a failure means.
 
 mod config;
 mod template;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +20,12 @@ use sha2::Sha256;
 
 use self::config::Plan;
 use self::template::{AddressTemplate, Values};
-use self::wire::{Answer, Tail};
-use super::log_text;
+use super::wire::{Answer, Tail};
+use super::{log_text, wire};
 use crate::domain::{DispatchKey, JobName, JobState, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName};
 use crate::ports::{
     Abilities, CallError, Clock, DispatchError, DispatchOrder, Found, JobOrder, LogTail, Runner, RunnerKind, Started,
-    SuccessorNaming, hmac_sha256_matches,
+    SuccessorNaming, Told, hmac_sha256_matches,
 };
 
 pub use self::config::{
@@ -96,7 +95,7 @@ impl Kept {
 
 /// What a callback says.
 #[derive(Debug, Deserialize)]
-struct Told {
+struct Message {
     state: String,
     #[serde(default)]
     url: Option<String>,
@@ -415,7 +414,7 @@ impl Runner for HttpRunner {
         self.plan.job(job).map(|job| job.overrides.clone()).unwrap_or_default()
     }
 
-    fn callback(&self, key: &DispatchKey, token: &str, body: &[u8]) -> Result<RunObservation, CallError> {
+    fn callback(&self, key: &DispatchKey, token: &str, body: &[u8]) -> Result<Told, CallError> {
         let Some(callback) = &self.plan.config.callback else {
             return Err(self.refusal("it takes no callbacks"));
         };
@@ -427,11 +426,12 @@ impl Runner for HttpRunner {
         if body.len() > CALLBACK_BYTES_MAX {
             return Err(self.refusal("the callback is too large"));
         }
-        let told: Told = serde_json::from_slice(body).map_err(|e| self.refusal(&format!("the callback: {e}")))?;
+        let told: Message = serde_json::from_slice(body).map_err(|e| self.refusal(&format!("the callback: {e}")))?;
         let (state, unknown) = self.state_of(&told.state, key.as_str());
         let cause = told.cause.and_then(|text| self.words(&text, key.as_str())).or(unknown);
         let url = told.url.filter(|url| is_page(url));
-        Ok(RunObservation { state, cause, url, run: None, order: RunOrder(self.clock.now().ms(), 0) })
+        let order = RunOrder(self.clock.now().ms(), 0);
+        Ok(Told::State(RunObservation { state, cause, url, run: None, order }))
     }
 }
 

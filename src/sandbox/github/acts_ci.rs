@@ -142,6 +142,15 @@ impl GitHubSandbox {
         })
     }
 
+    /// The App that owns a check links it to a page of its own; the next report of the check tells it.
+    pub fn link_check(&self, check_id: u64, page: &str) {
+        self.with(|state| {
+            if let Some(check) = state.checks.get_mut(&check_id) {
+                check.details_url = Some(page.to_owned());
+            }
+        });
+    }
+
     /// Sets the required contexts of a branch, seen by its rules and by classic protection alike.
     pub fn required(&self, repo: &str, branch: &str, contexts: &[&str]) {
         let contexts = contexts.iter().map(|context| (*context).to_owned()).collect();

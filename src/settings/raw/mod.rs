@@ -10,7 +10,7 @@ mod runner;
 
 pub use forge::{API_VERSION, App, Forge, Secret};
 pub use runner::{
-    Find, GRACE, INFRASTRUCTURE_CODES, Job, LOG_BYTES_MAX, PROCESSES_MAX, Poll, Runner, Start, TIME_LIMIT,
+    Find, GRACE, INFRASTRUCTURE_CODES, Job, LOG_BYTES_MAX, PROCESSES_MAX, Pattern, Poll, Runner, Start, TIME_LIMIT,
     TOKEN_HEADER, TOKEN_SCHEME,
 };
 

@@ -1,6 +1,6 @@
 //! `[[runner]]` and `[[runner.job]]` as written.
 //!
-//! One flat struct serves all four modules, so that a key of another module gets a fault of its own instead of "unknown".
+//! One flat struct serves all modules, so that a key of another module gets a fault of its own instead of "unknown".
 //! Read next: `../runner.rs`, which says which key belongs to which module.
 
 use super::super::words::{BodyFormat, Method, RunState, RunnerModule};
@@ -35,7 +35,7 @@ pub struct Runner {
     #[schemars(required)]
     pub kind: Option<RunnerModule>,
     /// Name of the forge whose changes it serves. `github_actions`, `gitlab_ci`: the only forge of that kind unless given.
-    /// `exec`, `http`: every forge unless given.
+    /// The others: every forge unless given.
     pub forge: Option<String>,
     /// Repositories it serves, as globs like those of the forge.
     pub repositories: Vec<String>,
@@ -49,6 +49,13 @@ pub struct Runner {
     pub poll_max: String,
     /// Jobs: for `exec` and `http` all there are; for the others what the system itself cannot tell about some of its jobs.
     pub job: Vec<Job>,
+
+    /// How others' statuses and checks about its jobs look, so that they are joined to the runs they point to. http, lava:
+    /// a status must fit all that one entry says. lava: the job pages of its address unless given.
+    pub patterns: Option<Vec<Pattern>>,
+
+    /// lava only: the instance.
+    pub lava: Option<Lava>,
 
     /// exec only: folder for the state, logs and working folders of runs.
     pub directory: Option<String>,
@@ -96,6 +103,8 @@ impl Default for Runner {
             poll_min: "10s".into(),
             poll_max: "5m".into(),
             job: Vec::new(),
+            patterns: None,
+            lava: None,
             directory: None,
             processes_max: None,
             grace: None,
@@ -253,5 +262,56 @@ pub struct Cancel {
 impl Default for Cancel {
     fn default() -> Self {
         Self { method: Method::Post, url: None }
+    }
+}
+
+/// How a status or check about a job of a runner looks.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pattern {
+    /// Address of the run's page with `{id}` where it names the run; `*` stands for anything but `/`, `?` and `#`.
+    pub url: Option<String>,
+    /// A glob over the status's name.
+    pub context: Option<String>,
+}
+
+/// A LAVA instance.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Lava {
+    /// Its address.
+    #[schemars(required)]
+    pub url: Option<String>,
+    /// A token of the account that submits.
+    #[schemars(required)]
+    pub token: Option<Secret>,
+    /// Any request may take this long.
+    pub timeout: String,
+    /// Globs over test suites, with or without LAVA's number before the name: a failed test case of one of them makes a job
+    /// failed that LAVA calls complete. Empty: only LAVA's health counts.
+    pub suites: Vec<String>,
+    /// Metadata that the LAVA job of a job carries, with `{sha}`, `{job}`, `{repository}` and `{change}` for the revision's own.
+    /// It finds the job when a status does not name it, and a status that names another is not followed.
+    pub metadata: BTreeMap<String, String>,
+    /// Device tags that it asks for, with the same values.
+    pub tags: Vec<String>,
+    /// Beginnings that addresses in overrides must have; empty: any http or https address.
+    pub url_prefixes: Vec<String>,
+    /// Secret of at least 24 bytes that the token of each job's callback is made from. Without it LAVA is only polled.
+    pub callback_secret: Option<Secret>,
+}
+
+impl Default for Lava {
+    fn default() -> Self {
+        Self {
+            url: None,
+            token: None,
+            timeout: "20s".into(),
+            suites: vec!["*".into()],
+            metadata: BTreeMap::new(),
+            tags: Vec::new(),
+            url_prefixes: Vec::new(),
+            callback_secret: None,
+        }
     }
 }

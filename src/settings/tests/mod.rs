@@ -2,6 +2,7 @@
 
 mod example;
 mod faults;
+mod lava;
 mod refusals;
 mod secrets;
 mod values;
@@ -71,6 +72,7 @@ pub(super) fn given() -> BTreeMap<String, String> {
         ("/run/secrets/gitlab-webhook-token", OTHER_HOOK),
         ("GITLAB_TOKEN", "glpat-6f1d3c5a9b8e"),
         ("BUILDER_TOKEN", "b-6f1d3c5a9b8e"),
+        ("LAVA_TOKEN", "l-6f1d3c5a9b8e"),
     ];
     secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }

@@ -29,4 +29,4 @@ macro_rules! on_both_forges {
     };
 }
 pub(crate) use on_both_forges;
-pub(crate) use stage::{HEAD, SECRET, Side, Stage};
+pub(crate) use stage::{HEAD, LAVA_TOKEN, SECRET, Script, Side, Stage};

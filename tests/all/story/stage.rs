@@ -23,6 +23,8 @@ pub const NEXT: &str = "2222222222222222222222222222222222222222";
 pub(super) const REPO: &str = "acme/board";
 pub const SECRET: &str = "story-webhook-secret-of-enough-bytes";
 const TOKEN: &str = "story-token-that-opens-the-sandbox";
+/// The token of a LAVA that plays along.
+pub const LAVA_TOKEN: &str = "story-token-that-opens-the-lab";
 const SIGNING: &str = "whsec_c3Rvcnktc2lnbmluZy1rZXktb2YtMzItYnl0ZXMtISE=";
 const START_MS: i64 = 1_780_000_000_000;
 
@@ -366,17 +368,21 @@ pattern = "board-*"
 
     /// A lab posts a status on the head.
     pub async fn lab_status(&self, name: &str, passed: bool) {
-        let url = format!("https://lab.example/old/{name}");
+        self.post_lab_status(name, passed, &format!("https://lab.example/old/{name}"));
+        self.settle().await;
+    }
+
+    /// A lab posts a status on the head with the page of its run; nothing is sent yet.
+    pub fn post_lab_status(&self, name: &str, passed: bool, page: &str) {
         match &self.sandbox {
             Sandbox::GitHub(forge) => {
                 let state = if passed { "success" } else { "failure" };
-                forge.set_status(REPO, HEAD, name, state, "posted by the lab", &url);
+                forge.set_status(REPO, HEAD, name, state, "posted by the lab", page);
             }
             Sandbox::GitLab { forge, project } => {
-                forge.external_status(*project, HEAD, name, if passed { "success" } else { "failed" }, Some(&url));
+                forge.external_status(*project, HEAD, name, if passed { "success" } else { "failed" }, Some(page));
             }
         }
-        self.settle().await;
     }
 
     /// The forge's own CI runs these jobs on the head; those in `failed` fail, the others pass. Returns the group's id.
@@ -562,7 +568,7 @@ pattern = "board-*"
 
 fn secrets() -> BTreeMap<String, String> {
     let key = include_str!("../../fixtures/github/app-key.pem");
-    [("SECRET", SECRET), ("TOKEN", TOKEN), ("SIGNING", SIGNING), ("KEY", key)]
+    [("SECRET", SECRET), ("TOKEN", TOKEN), ("SIGNING", SIGNING), ("KEY", key), ("LAVA_TOKEN", LAVA_TOKEN)]
         .map(|(k, v)| (k.to_owned(), v.to_owned()))
         .into()
 }
