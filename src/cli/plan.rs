@@ -1,6 +1,6 @@
 //! `retest-bot plan`: decides a comment on a snapshot, offline. People test their rules with it before they ship them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -138,6 +138,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 .map_err(|error| serde_path_to_error::Error::new(serde_path_to_error::Track::new().path(), error))
         })
         .with_context(|| format!("the snapshot `{}` is not in the documented form", args.snapshot.display()))?;
+    sound(&input)?;
     let settings = args.config.as_ref().map(|path| super::load(path)).transpose()?;
     let operators = Operators::of(settings.as_ref())?;
     let (terms, grammar) = match &args.policy {
@@ -163,6 +164,20 @@ fn asker(input: &Input) -> Asker {
         Some(Team::GitHub { organisation: organisation.to_owned(), slug: slug.to_owned() })
     }));
     asker
+}
+
+/// What the form of a snapshot cannot rule out.
+fn sound(input: &Input) -> anyhow::Result<()> {
+    let mut names = BTreeSet::new();
+    for job in &input.jobs {
+        anyhow::ensure!(!job.name.trim().is_empty(), "a job of the snapshot has no name; give it one");
+        anyhow::ensure!(
+            names.insert(job.name.as_str()),
+            "the job `{}` is in the snapshot twice; a job has one state, that of its newest run",
+            job.name
+        );
+    }
+    Ok(())
 }
 
 fn decide(input: &Input, parsed: &Parsed, terms: &Terms) -> Output {

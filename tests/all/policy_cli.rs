@@ -99,3 +99,30 @@ fn a_plan_without_a_configuration_has_the_default_limits() {
     assert_eq!(plan["start"].as_array().map(Vec::len), Some(100));
     assert_eq!(plan["leave"][0]["reason"], "too_many");
 }
+
+#[test]
+fn a_snapshot_that_contradicts_itself_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let snapshot = |jobs: &str| {
+        format!(
+            r#"{{"forge":"github","change":{{"number":7,"head":"{}","author":"ann","open":true}},
+                "actor":{{"login":"ann","role":"write"}},"jobs":[{jobs}]}}"#,
+            "a".repeat(40)
+        )
+    };
+    let job = r#"{"name":"unit","state":"failed","runner":"ci"}"#;
+    let table = [
+        (format!("{job},{job}"), "the job `unit` is in the snapshot twice"),
+        (r#"{"name":" ","state":"failed"}"#.to_owned(), "has no name"),
+    ];
+    for (jobs, says) in table {
+        let file = file(folder.path(), "s.json", &snapshot(&jobs));
+        let output = bot(&["plan", "--snapshot", &file, "--comment", "/retest"]);
+        assert!(!output.status.success() && text(&output.stderr).contains(says), "{}", text(&output.stderr));
+    }
+    let measured = file(folder.path(), "s.json", &snapshot(job));
+    let output = bot(&["plan", "--snapshot", &measured, "--comment", "/retest unit times=3\n/retest unit\n/help"]);
+    for says in ["3 runs", "an earlier command of this comment starts it", "starts no job"] {
+        assert!(text(&output.stdout).contains(says), "{says}: {}", text(&output.stdout));
+    }
+}
