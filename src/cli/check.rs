@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::app::Operators;
-use crate::settings::Policy;
+use crate::settings::{Policy, RunnerDetails, Settings};
 use crate::store::Store;
 
 pub(super) fn run(config: &Path) -> anyhow::Result<ExitCode> {
@@ -24,7 +24,58 @@ pub(super) fn run(config: &Path) -> anyhow::Result<ExitCode> {
     for warning in settings.warnings() {
         super::print_line(&format!("warning: {warning}"))?;
     }
+    for warning in here(&settings) {
+        super::print_line(&format!("warning: {warning}"))?;
+    }
     super::print_line("the configuration is good")
+}
+
+/// What this machine lacks: no fault of the file, which may be meant for another one.
+fn here(settings: &Settings) -> Vec<String> {
+    let mut found = Vec::new();
+    if settings.runners.is_empty() {
+        found.push(
+            "no runner is configured, so every job is answered with \"not managed here\"; add a [[runner]]".into(),
+        );
+    }
+    if settings.server.public_url.is_none() {
+        found.push("server.public_url is not set: the webhook URLs above are those of the listening address".into());
+    }
+    let folder = settings.store.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        found.push(format!(
+            "the folder `{}` of store.path does not exist here; make it for the user that serves",
+            folder.display()
+        ));
+    }
+    for runner in &settings.runners {
+        let RunnerDetails::Exec(exec) = &runner.kind else { continue };
+        for one in &exec.commands {
+            let program = one.command.first().map(String::as_str).unwrap_or_default();
+            if !is_there(program) {
+                found
+                    .push(format!("runner `{}`, job `{}`: there is no program `{program}` here", runner.name, one.job));
+            }
+            if let Some(folder) = one.working_directory.as_ref().filter(|folder| !folder.is_dir()) {
+                found.push(format!(
+                    "runner `{}`, job `{}`: there is no folder `{}` here",
+                    runner.name,
+                    one.job,
+                    folder.display()
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a program would be found: by its path, or in `PATH`.
+fn is_there(program: &str) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// Checks a repository's policy; all faults at once, each with its line.

@@ -126,3 +126,29 @@ fn a_snapshot_that_contradicts_itself_is_refused() {
         assert!(text(&output.stdout).contains(says), "{says}: {}", text(&output.stdout));
     }
 }
+
+#[test]
+fn a_check_tells_what_this_machine_lacks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let gone = folder.path().join("gone");
+    let config = format!(
+        "[store]\npath = \"{0}/bot.db\"\n[[forge]]\nname = \"forge\"\nkind = \"github\"\n\
+         token = {{ env = \"CHECK_TOKEN\" }}\nwebhook_secrets = [{{ env = \"CHECK_SECRET\" }}]\n\
+         [[runner]]\nname = \"bench\"\nkind = \"exec\"\ndirectory = \"{0}/runs\"\n\
+         [[runner.job]]\nname = \"flash\"\ncommand = [\"no-such-flasher\"]\nworking_directory = \"{0}\"\n",
+        gone.display()
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_retest-bot"))
+        .args(["check", "--config", &file(folder.path(), "bot.toml", &config)])
+        .env("CHECK_TOKEN", "a-token-that-opens-nothing-1f3a")
+        .env("CHECK_SECRET", "5b1c9e0d7f3a4862b0c4d1e7a9f25368")
+        .output()
+        .expect("the binary");
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for says in
+        ["of store.path does not exist here", "there is no program `no-such-flasher` here", "there is no folder"]
+    {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+}
