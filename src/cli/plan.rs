@@ -284,5 +284,5 @@ fn job(raw: &InputJob) -> Job {
         needs: raw.needs.clone(),
         at: Timestamp::default(),
     };
-    Job { newest, runner: raw.runner.as_deref().map(RunnerName::from), required: raw.required, runs: raw.runs }
+    Job { newest, runner: raw.runner.as_deref().map(RunnerName::from), required: raw.required, runs: raw.runs, platform: None, standalone: None }
 }

@@ -17,7 +17,7 @@ pub use event::{
     ChangeAction, CommentAction, CommentEvent, CommentKind, CommentRef, ForgeEvent, JobEvent, PressEvent, Pressed,
 };
 pub use ids::{CommitSha, DeliveryId, DispatchKey, ForgeName, JobName, NotASha, RunRef, RunnerName};
-pub use job::{Conclusion, Job, JobObservation, JobState, Origin, RunHandle, RunObservation, RunOrder};
+pub use job::{Conclusion, Job, JobObservation, JobState, ListedJob, Origin, RunHandle, RunObservation, RunOrder};
 pub use people::{Actor, Role, UnknownRole};
 pub use retry::{IllegalStep, Retry, RetryEvent, RetryId, RetryState, WaitOn};
 pub use time::Timestamp;

@@ -271,7 +271,9 @@ impl World {
                 Command::Cancel(wish) => {
                     let meant: Vec<&Retry> = cancelled(&wish.selection, &retries);
                     let own = meant.iter().all(|r| r.asker.id == asked.actor.id);
-                    may(Ask::Cancel { own }).map(|_| cancel_lines(&meant, (&mut outcome.cancel, &mut outcome.start)))
+                    let goes_on = |r: &Retry| self.goes_on(r);
+                    may(Ask::Cancel { own })
+                        .map(|_| cancel_lines(&meant, goes_on, (&mut outcome.cancel, &mut outcome.start)))
                 }
                 Command::Jobs(_) => self.list(asked, may(Ask::Help), &retries).await?,
                 Command::Help(help) => may(Ask::Help).map(|_| help_lines(help.topic.as_deref())),
@@ -315,7 +317,7 @@ impl World {
         };
         let needed = needed(&wish.selection);
         let place = (&asked.repo, &asked.change);
-        let listed = self.complete_record(asked.forge, place, &needed).await?;
+        let mut record = self.complete_record(asked.forge, place, &needed).await?;
         let last_hour = self.last_hour(asked, &outcome.start).await?;
         let mut snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
         snapshot.last_hour = last_hour;
@@ -327,12 +329,15 @@ impl World {
             overrides: &wish.overrides,
         };
         let mut plan = crate::decide::plan(&snapshot, &wish_now, &proof);
-        if plan.start.is_empty() && !listed {
+        if plan.start.is_empty() && !record.listed {
             // Nothing to start: before that is said, make sure that no webhook was lost.
-            self.list_record(asked.forge, &asked.repo, &asked.change).await?;
+            record.gap = self.list_record(asked.forge, &asked.repo, &asked.change).await?;
             snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
             snapshot.last_hour = last_hour;
             plan = crate::decide::plan(&snapshot, &wish_now, &proof);
+        }
+        if let Some(gap) = record.gap.filter(|_| plan.start.is_empty() && asked.delivery.tries < TRIES_MAX) {
+            return Err(gap.into()); // a runner that may know the job did not answer
         }
         let mut lines: Vec<AnswerLine> = Vec::new();
         for item in &plan.start {
@@ -353,6 +358,11 @@ impl World {
         lines.extend(plan.leave.iter().map(leave_line));
         outcome.informed |= wish.flags.dry_run;
         Ok(Ok(lines))
+    }
+
+    /// Whether the run of a cancelled retry goes on, because its runner cannot cancel.
+    fn goes_on(&self, retry: &Retry) -> bool {
+        retry.state.may_have_run() && self.runner(&retry.runner).is_some_and(|e| !e.runner.abilities().cancels)
     }
 
     /// How many retries the change and the asker had within the last hour, those of this very comment among them.

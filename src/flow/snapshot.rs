@@ -9,10 +9,11 @@ use std::time::Duration;
 use super::world::{FlowError, World};
 use crate::decide::{JobView, LastHour, Needed, OpenRetry, RunnerFacts, Snapshot, Standalone, states};
 use crate::domain::{
-    Change, CommitSha, Job, JobName, JobObservation, JobState, Origin, Repo, Retry, RunOrder, RunRef, RunnerName,
+    Change, CommitSha, Job, JobName, JobObservation, JobState, ListedJob, Origin, Repo, RepoKey, Retry, RunOrder, RunRef,
+    RunnerName,
 };
 use crate::ports::{CallError, Forge};
-use crate::store::JobQuery;
+use crate::store::{JobQuery, Tx};
 
 /// How long the list of required jobs of a branch is believed.
 const REQUIRED_FOR: Duration = Duration::from_secs(600);
@@ -44,26 +45,43 @@ impl From<CallError> for AskError {
     }
 }
 
+/// How a record was completed.
+#[derive(Debug)]
+pub(super) struct Completed {
+    /// Whether the forge was listed.
+    pub listed: bool,
+    /// A runner that lists its jobs did not answer: what it has to tell is missing.
+    pub gap: Option<CallError>,
+}
+
 impl World {
     /// Lists the revision's jobs from the forge when the record may have a gap, and says whether it did: after a start,
-    /// for a head that was never listed, and where webhooks do not tell all and names alone do not do.
+    /// for a head that was never listed, and where webhooks do not tell all and names alone do not do. Runners that list
+    /// their jobs themselves are asked with it, and whenever names alone do not do: no webhook tells of those.
     pub(super) async fn complete_record(
         &self,
         forge: &dyn Forge,
         (repo, change): (&Repo, &Change),
         needed: &Needed,
-    ) -> Result<bool, AskError> {
+    ) -> Result<Completed, AskError> {
         let known = self.store.known_from(&repo.key, &change.head).await?;
         let by_name = matches!(needed, Needed::Names(_));
         if known.is_some_and(|from| from >= self.since) && (by_name || forge.tells_statuses()) {
-            return Ok(false);
+            let gap = if by_name { None } else { self.list_runners(repo, &change.head).await? };
+            return Ok(Completed { listed: false, gap });
         }
-        self.list_record(forge, repo, change).await?;
-        Ok(true)
+        let gap = self.list_record(forge, repo, change).await?;
+        Ok(Completed { listed: true, gap })
     }
 
-    /// Lists the revision's jobs from the forge.
-    pub(super) async fn list_record(&self, forge: &dyn Forge, repo: &Repo, change: &Change) -> Result<(), AskError> {
+    /// Lists the revision's jobs from the forge, then from the runners that list theirs; the failure of a runner is
+    /// given back, because the other jobs can be worked on without it.
+    pub(super) async fn list_record(
+        &self,
+        forge: &dyn Forge,
+        repo: &Repo,
+        change: &Change,
+    ) -> Result<Option<CallError>, AskError> {
         let asked_at = self.now();
         let jobs = forge.list_jobs(repo, change).await?;
         tracing::info!(repository = %repo.full_name, head = %change.head, jobs = jobs.len(), "listed the jobs of a revision");
@@ -72,7 +90,58 @@ impl World {
         self.take_jobs(&mut tx, &event, asked_at).await?;
         tx.put_revision(&repo.key, &change.head, asked_at).await?;
         tx.commit().await?;
-        Ok(())
+        self.list_runners(repo, &change.head).await
+    }
+
+    /// Lists a commit's jobs from every runner that serves the repository and can list; the first failure that may pass.
+    pub(super) async fn list_runners(&self, repo: &Repo, sha: &CommitSha) -> Result<Option<CallError>, AskError> {
+        let mut gap = None;
+        for entry in self.runners.iter().filter(|e| e.runner.lists() && e.serves(repo)) {
+            let name = entry.runner.name();
+            match entry.runner.list(repo, sha).await {
+                Ok(jobs) => {
+                    tracing::info!(runner = %name, head = %sha, runs = jobs.len(), "listed the jobs of a commit");
+                    let mut tx = self.store.begin().await?;
+                    for job in &jobs {
+                        self.take_listed(&mut tx, (&repo.key, sha), job, Some(name)).await?;
+                    }
+                    tx.commit().await?;
+                }
+                Err(error) => {
+                    tracing::warn!(runner = %name, %error, "a runner's jobs could not be listed");
+                    self.count_failure(name.as_str(), &error);
+                    gap = gap.or_else(|| error.is_passing().then_some(error));
+                }
+            }
+        }
+        Ok(gap)
+    }
+
+    /// Takes a listed or registered run into the record, and says whether it was news. A run that the record knows keeps
+    /// its place; while a retry of the job is followed, following tells the truth about it.
+    pub(super) async fn take_listed(
+        &self,
+        tx: &mut Tx,
+        (repo, sha): (&RepoKey, &CommitSha),
+        job: &ListedJob,
+        runner: Option<&RunnerName>,
+    ) -> Result<bool, FlowError> {
+        let mut seen = job.seen.clone();
+        let known = tx.job(repo, sha, &seen.name, &seen.scope).await?;
+        if let Some(known) = known {
+            if known.newest.run == seen.run {
+                seen.order = known.newest.order;
+            } else {
+                let open = tx.open_retries(repo, sha).await?;
+                let followed = |r: &Retry| r.job == seen.name && r.scope == seen.scope && r.state.may_have_run();
+                if seen.order > known.newest.order && open.iter().any(followed) {
+                    return Ok(false);
+                }
+            }
+        }
+        let news = tx.put_job(repo, sha, &seen, runner).await?;
+        tx.put_job_facts(repo, sha, job).await?;
+        Ok(news)
     }
 
     /// The snapshot for a selection.
@@ -199,7 +268,12 @@ impl World {
         }
         let standing: Vec<Standalone> = {
             let by_name = states(jobs.iter().chain(&others));
-            let standing = |job| Standalone::of(job, declared(job).and_then(|d| d.standalone), &by_name);
+            let standing = |job: &Job| {
+                if let Some(why) = entry(job).and_then(|e| e.runner.bars(job)) {
+                    return Standalone::Barred(why);
+                }
+                Standalone::of(job, declared(job).and_then(|d| d.standalone).or(job.standalone), &by_name)
+            };
             jobs.iter().map(standing).collect()
         };
         let mut of_job: HashMap<(&JobName, &str), Vec<&Retry>> = HashMap::new();
@@ -218,7 +292,7 @@ impl World {
                 standalone,
                 open,
                 retries: u32::try_from(mine.len()).unwrap_or(u32::MAX),
-                platform: declared.and_then(|d| d.platform.clone()),
+                platform: declared.and_then(|d| d.platform.clone()).or_else(|| job.platform.clone()),
                 groups: declared.map(|d| d.groups.clone()).unwrap_or_default(),
                 overrides: entry(&job).map(|e| e.runner.allowed_overrides(&job.newest.name)).unwrap_or_default(),
                 job,
@@ -250,7 +324,7 @@ fn missing(name: JobName, runner: Option<RunnerName>) -> Job {
         needs: None,
         at: crate::domain::Timestamp::default(),
     };
-    Job { newest, runner, required: false, runs: 0 }
+    Job { newest, runner, required: false, runs: 0, platform: None, standalone: None }
 }
 
 fn facts(entry: &super::world::RunnerEntry, attempts_max: u32) -> RunnerFacts {

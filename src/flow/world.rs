@@ -260,7 +260,7 @@ impl World {
         let native = match seen.origin {
             Origin::Actions => Some(RunnerKind::GitHubActions),
             Origin::GitLabCi => Some(RunnerKind::GitLabCi),
-            Origin::Check(_) | Origin::Status | Origin::Followed => None,
+            Origin::Check(_) | Origin::Status | Origin::Followed | Origin::Reported => None,
         };
         self.runners.iter().filter(|entry| entry.serves(repo)).find(|entry| match native {
             Some(kind) => entry.runner.kind() == kind,

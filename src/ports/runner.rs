@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::CallError;
 use crate::domain::{
-    ChangeKey, CommitSha, DispatchKey, JobName, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName,
+    ChangeKey, CommitSha, DispatchKey, Job, JobName, ListedJob, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName,
     Timestamp, WaitOn,
 };
 
@@ -22,6 +22,8 @@ pub enum RunnerKind {
     Exec,
     /// Any system with an HTTP interface.
     Http,
+    /// KernelCI: the Maestro API and its pipeline.
+    KernelCi,
 }
 
 impl RunnerKind {
@@ -32,6 +34,7 @@ impl RunnerKind {
             Self::GitLabCi => "gitlab_ci",
             Self::Exec => "exec",
             Self::Http => "http",
+            Self::KernelCi => "kernelci",
         }
     }
 }
@@ -200,6 +203,33 @@ pub trait Runner: Send + Sync {
     /// # Errors
     /// As every call.
     async fn log_tail(&self, repo: &Repo, handle: &RunHandle, bytes_max: usize) -> Result<LogTail, CallError>;
+
+    /// Whether [`Runner::list`] tells anything: jobs that no webhook of a forge ever tells of.
+    fn lists(&self) -> bool {
+        false
+    }
+
+    /// Every job that the runner knows of a commit, each run of it, oldest first. All pages.
+    ///
+    /// # Errors
+    /// As every call.
+    async fn list(&self, _repo: &Repo, _sha: &CommitSha) -> Result<Vec<ListedJob>, CallError> {
+        Ok(Vec::new())
+    }
+
+    /// The commit of one of the runner's own things, such as a build, by its id there; none when it knows no such id.
+    ///
+    /// # Errors
+    /// As every call; refused where the runner has no such things.
+    async fn commit_of(&self, _id: &str) -> Result<Option<CommitSha>, CallError> {
+        Err(CallError::refused("this runner has no builds that could be named"))
+    }
+
+    /// Why the operator keeps this job from being run again here, as a sentence for people; none when nothing speaks
+    /// against it.
+    fn bars(&self, _job: &Job) -> Option<String> {
+        None
+    }
 
     /// Fields of a job that a person may change.
     fn allowed_overrides(&self, _job: &JobName) -> Vec<String> {

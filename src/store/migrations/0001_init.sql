@@ -90,6 +90,8 @@ CREATE TABLE jobs (
     at       BIGINT  NOT NULL,
     runner   TEXT,
     runs     INTEGER NOT NULL,
+    platform   TEXT,
+    standalone BOOLEAN,
     PRIMARY KEY (forge, repo, sha, name, scope)
 ) WITHOUT ROWID;
 CREATE INDEX jobs_bad ON jobs (forge, repo, sha) WHERE bad = 1;
