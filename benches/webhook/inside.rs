@@ -96,6 +96,7 @@ fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
         standalone,
         open: None,
         retries: 0,
+        wishes: 0,
         platform: None,
         overrides: Vec::new(),
         groups: Vec::new(),
@@ -138,7 +139,8 @@ fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
         verb: Verb::Retest,
         selection: &wish.selection,
         force: false,
-        dry_run: false,
+        with_needs: false,
+        times: 1,
         overrides: &wish.overrides,
     };
     Ok(plan(&snapshot, &wish, &proof))

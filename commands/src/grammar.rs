@@ -178,7 +178,8 @@ impl Grammar {
             return Err(wrong("uses `{tail}`, so its last word must be `*`"));
         }
         let means = alias.means.trim().to_owned();
-        if line::read_meaning(&means.replace(TAIL, ""), self).is_none() {
+        // A command that needs a word gets it from the line; without one the line is a mistake like any other.
+        if ["", "word"].iter().all(|tail| line::read_meaning(&means.replace(TAIL, tail), self).is_none()) {
             return Err(GrammarError::new(
                 "alias",
                 &alias.phrase,

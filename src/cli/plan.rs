@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args as ClapArgs;
-use retest_commands::{Command, Grammar, GrammarSettings, Parsed, Selector};
+use retest_commands::{Command, Flags, Grammar, GrammarSettings, Parsed, Selection, Selector};
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{
-    Ask, JobView, LastHour, LeaveItem, Limits, OpenRetry, Refusal, RefusalKind, Rights, RunnerFacts, Snapshot,
-    Standalone, Verb, Wish, authorise, code, job_list, plan,
+    Ask, Authorised, JobView, LastHour, LeaveItem, Limits, OpenRetry, Reason, Refusal, RefusalKind, Rights,
+    RunnerFacts, Snapshot, Standalone, Verb, Wish, authorise, code, job_list, plan,
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
@@ -163,40 +163,77 @@ fn decide(input: &Input, parsed: &Parsed, rights: &Rights, limits: Limits) -> an
             break;
         }
         let may = |ask| authorise(ask, &snapshot.change, &actor, input.actor.role, rights);
-        let (verb, selection, flags, overrides, proof) = match &one.command {
-            Command::Retest(w) => {
-                let forced = w.flags.force || w.selection.words.iter().any(Selector::is_everything);
-                let ask = if forced { Ask::Force } else { Ask::Retest };
-                (Verb::Retest, &w.selection, (forced, w.flags.dry_run), &w.overrides, may(ask))
+        match &one.command {
+            Command::Retest(wish) => {
+                let forced = wish.flags.force || wish.selection.words.iter().any(Selector::is_everything);
+                let measured = wish.times.is_some_and(|n| n > 1);
+                let proof = may(if forced || measured { Ask::Force } else { Ask::Retest });
+                let wish = wish_of((Verb::Retest, forced), &wish.selection, (wish.flags, wish.times), &wish.overrides);
+                start(input, &snapshot, (&wish, proof), (&mut output, &mut taken));
             }
-            Command::Test(w) => (Verb::Test, &w.selection, (false, w.flags.dry_run), &w.overrides, may(Ask::Test)),
-            Command::Jobs(_) => {
-                match may(Ask::Help) {
-                    Ok(proof) => output.leave.extend(job_list(&snapshot, &proof).iter().map(left)),
-                    Err(refusal) => output.refused = Some(refusal),
-                }
-                continue;
+            Command::Test(wish) => {
+                let wish = wish_of((Verb::Test, false), &wish.selection, (wish.flags, wish.times), &wish.overrides);
+                start(input, &snapshot, (&wish, may(Ask::Test)), (&mut output, &mut taken));
             }
-            _ => continue,
-        };
-        let proof = match proof {
-            Ok(proof) => proof,
-            Err(refusal) => {
-                output.refused = Some(refusal);
-                continue;
-            }
-        };
-        let wish = Wish { verb, selection, force: flags.0, dry_run: flags.1, overrides };
-        let made = plan(&snapshot, &wish, &proof);
-        for item in made.start.iter().filter(|item| !taken.contains(&item.at)) {
-            let Some(job) = input.jobs.get(item.at) else { continue };
-            output.start.push(OutputStart { job: job.name.clone(), runner: job.runner.clone(), why: item.why.clone() });
+            Command::Jobs(_) => match may(Ask::Help) {
+                Ok(proof) => output.leave.extend(job_list(&snapshot, &proof).iter().map(left)),
+                Err(refusal) => output.refused = Some(refusal),
+            },
+            Command::OkToTest(_) => output.refused = may(Ask::OkToTest).err().or(output.refused.take()),
+            Command::Cancel(_) => output.refused = may(Ask::Cancel { own: true }).err().or(output.refused.take()),
+            Command::Help(_) | Command::Why(_) => output.refused = may(Ask::Help).err().or(output.refused.take()),
+            // These change no plan; what they need is not in a snapshot.
+            Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) => {}
         }
-        taken.extend(made.start.iter().map(|item| item.at));
-        output.leave.extend(made.leave.iter().map(left));
+        let plans = matches!(one.command, Command::Retest(_) | Command::Test(_) | Command::Jobs(_));
+        if !plans && output.refused.is_none() {
+            let text = "starts no job; a running bot answers it".to_owned();
+            let command = format!("/{}", one.command.name());
+            output.leave.push(OutputLeave { job: command, reason: Reason::Nothing.as_str(), text });
+        }
     }
     output.reply = reply(&output);
     Ok(output)
+}
+
+fn wish_of<'a>(
+    (verb, force): (Verb, bool),
+    selection: &'a Selection,
+    (flags, times): (Flags, Option<u32>),
+    overrides: &'a BTreeMap<String, String>,
+) -> Wish<'a> {
+    Wish { verb, selection, force, with_needs: flags.with_needs, times: times.unwrap_or(1), overrides }
+}
+
+/// Plans one command; a job that an earlier command of the comment starts is joined.
+fn start(
+    input: &Input,
+    snapshot: &Snapshot,
+    (wish, proof): (&Wish<'_>, Result<Authorised, Refusal>),
+    (output, taken): (&mut Output, &mut Vec<usize>),
+) {
+    let made = match proof {
+        Ok(proof) => plan(snapshot, wish, &proof),
+        Err(refusal) => {
+            output.refused = Some(refusal);
+            return;
+        }
+    };
+    for item in &made.start {
+        let Some(job) = input.jobs.get(item.at) else { continue };
+        if taken.contains(&item.at) {
+            let text = "an earlier command of this comment starts it; joined".to_owned();
+            output.leave.push(OutputLeave { job: job.name.clone(), reason: Reason::Joined.as_str(), text });
+            continue;
+        }
+        taken.push(item.at);
+        let after: Vec<String> = item.after.iter().map(|need| code(need.as_str())).collect();
+        let after = if after.is_empty() { String::new() } else { format!("; once {} passed", after.join(", ")) };
+        let times = if wish.times > 1 && item.asked { format!("; {} runs", wish.times) } else { String::new() };
+        let why = format!("{}{after}{times}", item.why);
+        output.start.push(OutputStart { job: job.name.clone(), runner: job.runner.clone(), why });
+    }
+    output.leave.extend(made.leave.iter().map(left));
 }
 
 fn left(item: &LeaveItem) -> OutputLeave {
@@ -240,7 +277,8 @@ fn snapshot(input: &Input, limits: Limits) -> Snapshot {
     let view = |(job, raw): (&Job, &InputJob)| JobView {
         standalone: Standalone::of(job, raw.standalone, &by_name),
         open: None::<OpenRetry>,
-        retries: 0,
+        retries: raw.runs.saturating_sub(1),
+        wishes: raw.runs.saturating_sub(1),
         platform: raw.platform.clone(),
         overrides: Vec::new(),
         groups: raw.groups.clone(),

@@ -5,16 +5,23 @@
 /// Longest foreign text that is shown, in characters.
 const SHOWN_MAX: usize = 120;
 
+/// Longest text of the audit log that is shown, in characters.
+const RECORDED_MAX: usize = 500;
+
 /// Folds blanks, drops control, format and direction characters, and cuts to 120 characters.
 pub fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len().min(SHOWN_MAX * 4));
+    plain_up_to(text, SHOWN_MAX)
+}
+
+fn plain_up_to(text: &str, shown_max: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(shown_max * 4));
     let mut shown = 0;
     for c in text.chars() {
         let c = if c.is_whitespace() { ' ' } else { c };
         if c.is_control() || is_invisible(c) || (c == ' ' && (out.is_empty() || out.ends_with(' '))) {
             continue;
         }
-        if shown == SHOWN_MAX {
+        if shown == shown_max {
             out.push('…');
             break;
         }
@@ -44,9 +51,24 @@ pub fn code(text: &str) -> String {
 
 /// Our own sentence about foreign text, such as the grammar's hints: it may hold code spans, and nothing else survives.
 pub fn plain_words(text: &str) -> String {
-    let text = plain(text);
+    words(&plain(text))
+}
+
+/// A text of the audit log: written by us, about foreign things, and longer than a name. Links lose their address.
+pub fn recorded(text: &str) -> String {
+    let mut rest = text;
+    let mut out = String::with_capacity(text.len());
+    while let Some((before, after)) = rest.split_once("](") {
+        out.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    words(&plain_up_to(&(out + rest), RECORDED_MAX))
+}
+
+fn words(text: &str) -> String {
     let inert = |part: &str| {
-        let part = part.replace(['@', '#', '!', '[', ']', '*', '_', '|', '~', '\\', '&', '$'], "");
+        let part = part.replace(['@', '#', '!', '[', ']', '*', '_', '|', '~', '\\', '&', '$', '%'], "");
+        let part = part.replace("://", " ").replace("www.", "www ");
         part.replace('<', "&lt;").replace('>', "&gt;")
     };
     let even = text.matches('`').count().is_multiple_of(2);

@@ -5,6 +5,7 @@
 
 mod answer;
 mod authorise;
+mod closure;
 mod inert;
 mod plan;
 mod reason;
@@ -14,7 +15,7 @@ mod standalone;
 
 pub use answer::{Answer, AnswerLine};
 pub use authorise::{Ask, Authorised, Rights, authorise};
-pub use inert::{code, link, plain, plain_words};
+pub use inert::{code, link, plain, plain_words, recorded};
 pub use plan::{
     JobView, LastHour, LeaveItem, Limits, OpenRetry, Plan, RunnerFacts, Snapshot, StartItem, Verb, Wish, job_list,
     plan, states,

@@ -4,11 +4,12 @@
 //! **Invariant:** every job that a command means is in the plan once, started or left with a reason.
 //! Read next: `flow/command.rs`, which makes it so.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use retest_commands::Selection;
 
 use super::authorise::Authorised;
+use super::closure::Closure;
 use super::inert::code;
 use super::reason::Reason;
 use super::select::{Picked, pick};
@@ -47,6 +48,8 @@ pub struct JobView {
     pub open: Option<OpenRetry>,
     /// Retries of it on this head so far.
     pub retries: u32,
+    /// Those of them that count against the operator's limit: several runs asked for at once count once.
+    pub wishes: u32,
     /// The platform that its runner declares for it.
     pub platform: Option<String>,
     /// Fields of it that a person may change.
@@ -132,8 +135,10 @@ pub struct Wish<'a> {
     pub selection: &'a Selection,
     /// Also what passed.
     pub force: bool,
-    /// Only say it.
-    pub dry_run: bool,
+    /// Also what a chained job needs, first.
+    pub with_needs: bool,
+    /// Runs of each job, one after the other; 1 unless a flake is to be measured.
+    pub times: u32,
     /// Fields to change.
     pub overrides: &'a BTreeMap<String, String>,
 }
@@ -145,6 +150,10 @@ pub struct StartItem {
     pub at: usize,
     /// Why, for people.
     pub why: String,
+    /// Jobs that must pass first.
+    pub after: Vec<JobName>,
+    /// Whether it was asked for, rather than needed by one that was: only then are its fields changed.
+    pub asked: bool,
 }
 
 /// A job, or a word of the command, that starts nothing.
@@ -172,33 +181,56 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
     let picked = pick(wish.selection, &snapshot.jobs);
     let mut plan = Plan::default();
     words_without_jobs(&picked, wish, snapshot, &mut plan);
+    let mut started = BTreeSet::new();
     for (&at, &named) in &picked.jobs {
-        let Some(view) = snapshot.jobs.get(at) else { continue };
-        let name = || view.job.newest.name.to_string();
-        let verdict =
-            judge(view, named, snapshot, wish, proof).and_then(|why| match used_up(snapshot, plan.start.len()) {
-                None => Ok(why),
-                Some(left) => Err(left),
-            });
+        let Some(view) = snapshot.jobs.get(at).filter(|_| !started.contains(&at)) else { continue };
+        let verdict = if wish.with_needs && is_chained(view) && view.open.is_none() {
+            Closure::new(snapshot, wish, proof, &started).of(at, named)
+        } else {
+            judge(view, named, snapshot, wish, proof)
+                .map(|why| vec![StartItem { at, why, after: Vec::new(), asked: true }])
+        };
+        let verdict = verdict.and_then(|items| match used_up(snapshot, wish, plan.start.len() + items.len()) {
+            None => Ok(items),
+            Some(left) => Err(left),
+        });
         match verdict {
-            Ok(why) => plan.start.push(StartItem { at, why }),
-            Err((reason, text)) => plan.leave.push(LeaveItem { name: name(), reason, text }),
+            Ok(items) => {
+                if !items.iter().any(|item| item.at == at) {
+                    plan.leave.push(runs_along(view));
+                }
+                started.extend(items.iter().map(|item| item.at));
+                plan.start.extend(items);
+            }
+            Err((reason, text)) => {
+                plan.leave.push(LeaveItem { name: view.job.newest.name.to_string(), reason, text });
+            }
         }
     }
     plan
 }
 
-/// Which limit one more retry would pass, after `planned` of this plan.
-fn used_up(snapshot: &Snapshot, planned: usize) -> Option<Left> {
+/// Whether other jobs must run first, or nobody can tell.
+fn is_chained(view: &JobView) -> bool {
+    view.standalone != Standalone::Yes
+}
+
+fn runs_along(view: &JobView) -> LeaveItem {
+    let text = "its runner starts it by itself once the jobs before it have passed".to_owned();
+    LeaveItem { name: view.job.newest.name.to_string(), reason: Reason::RunsAlong, text }
+}
+
+/// Which limit a plan of `planned` jobs would pass.
+fn used_up(snapshot: &Snapshot, wish: &Wish<'_>, planned: usize) -> Option<Left> {
     let (limits, used) = (snapshot.limits, snapshot.last_hour);
-    if planned >= limits.jobs_max {
+    if planned > limits.jobs_max {
         let text = format!("one command starts at most {} jobs; give another command for this one", limits.jobs_max);
         return Some((Reason::TooMany, text));
     }
-    let planned = u32::try_from(planned).unwrap_or(u32::MAX);
-    let (max, whose) = if used.change.saturating_add(planned) >= limits.change_hour_max {
+    let planned = u32::try_from(planned).unwrap_or(u32::MAX).saturating_mul(wish.times);
+    let (max, whose) = if used.change.saturating_add(planned) > limits.change_hour_max {
         (limits.change_hour_max, "this change")
-    } else if used.asker.saturating_add(planned) >= limits.asker_hour_max {
+    } else if used.asker.saturating_add(planned) > limits.asker_hour_max {
         (limits.asker_hour_max, "you")
     } else {
         return None;
@@ -235,7 +267,7 @@ fn words_without_jobs(picked: &Picked, wish: &Wish<'_>, snapshot: &Snapshot, pla
     }
 }
 
-type Left = (Reason, String);
+pub(super) type Left = (Reason, String);
 
 /// Whether a job is started, and why; or why not. The first rule that speaks decides.
 fn judge(
@@ -253,32 +285,48 @@ fn judge(
         return Err((Reason::Joined, text));
     }
     let why = wanted(view, named, wish)?;
+    let near = startable(view, snapshot, wish, proof)?;
+    stands_alone(view)?;
+    changeable(view, wish)?;
+    Ok(why + &near)
+}
+
+/// Whether its runner takes it now, whatever it needs; with what should be known before a limit bites.
+pub(super) fn startable(
+    view: &JobView,
+    snapshot: &Snapshot,
+    wish: &Wish<'_>,
+    proof: &Authorised,
+) -> Result<String, Left> {
     let runner = view.job.runner.as_ref().and_then(|name| snapshot.runners.get(name));
     let Some(runner) = runner else {
         let text = "not managed here: no configured runner starts it; the operator can add one that does".to_owned();
         return Err((Reason::Unmanaged, text));
     };
-    reachable(view, snapshot, runner, proof)?;
-    stands_alone(view)?;
-    if view.retries.saturating_add(1) >= runner.attempts_max {
+    reachable(view, snapshot, wish, (runner, proof))?;
+    if view.wishes.saturating_add(1) >= runner.attempts_max {
         let text = format!(
             "retried {} times on this head, which is the most that the operator allows; push, or ask the operator",
-            view.retries
+            view.wishes
         );
         return Err((Reason::AttemptsUsed, text));
     }
-    if let Some(key) = wish.overrides.keys().find(|key| !view.overrides.contains(key)) {
-        let allowed: Vec<String> = view.overrides.iter().map(|k| code(k)).collect();
-        let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
-        return Err((Reason::OverrideRefused, format!("{} may not be changed here; allowed: {allowed}", code(key))));
-    }
-    Ok(why + &near_limits(view, snapshot, runner))
+    Ok(near_limits(view, snapshot, runner))
+}
+
+/// Whether the fields that the asker wants changed may be changed in this job.
+pub(super) fn changeable(view: &JobView, wish: &Wish<'_>) -> Result<(), Left> {
+    let Some(key) = wish.overrides.keys().find(|key| !view.overrides.contains(key)) else { return Ok(()) };
+    let allowed: Vec<String> = view.overrides.iter().map(|k| code(k)).collect();
+    let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+    Err((Reason::OverrideRefused, format!("{} may not be changed here; allowed: {allowed}", code(key))))
 }
 
 /// Whether the job's state is one that the command means.
-fn wanted(view: &JobView, named: bool, wish: &Wish<'_>) -> Result<String, Left> {
+pub(super) fn wanted(view: &JobView, named: bool, wish: &Wish<'_>) -> Result<String, Left> {
     let state = view.job.newest.state;
-    let forced = wish.force || wish.verb == Verb::Test;
+    let measured = named && wish.times > 1;
+    let forced = wish.force || measured || wish.verb == Verb::Test;
     let left = |reason, text: &str| Err((reason, text.to_owned()));
     match state {
         JobState::Failed if view.job.newest.allow_failure && !named && wish.verb == Verb::Retest => {
@@ -310,7 +358,12 @@ fn wanted(view: &JobView, named: bool, wish: &Wish<'_>) -> Result<String, Left> 
 }
 
 /// Whether its runner can reach it now.
-fn reachable(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts, proof: &Authorised) -> Result<(), Left> {
+fn reachable(
+    view: &JobView,
+    snapshot: &Snapshot,
+    wish: &Wish<'_>,
+    (runner, proof): (&RunnerFacts, &Authorised),
+) -> Result<(), Left> {
     let seen = &view.job.newest;
     if snapshot.change.from_fork && runner.out_of_reach_for_forks {
         let text = "runs in the fork, out of this bot's reach; ask the author to retry it there, or a maintainer to run the pipeline in this project";
@@ -327,8 +380,15 @@ fn reachable(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts, proof: &
         return Err((Reason::NotReported, text));
     }
     match runner.age_max {
-        _ if runner.restarts_max.is_some_and(|max| restarts(view) >= max) => {
+        _ if runner.restarts_max.is_some_and(|max| restarts(view).saturating_add(wish.times) > max) => {
             let max = runner.restarts_max.unwrap_or_default();
+            if restarts(view) < max {
+                let left = max - restarts(view);
+                return Err((
+                    Reason::Expired,
+                    format!("its runner takes only {left} more restarts of its run; ask for fewer"),
+                ));
+            }
             Err((
                 Reason::Expired,
                 format!("its run was restarted {max} times, and its runner takes no more; push to run it afresh"),
@@ -378,7 +438,10 @@ fn stands_alone(view: &JobView) -> Result<(), Left> {
                 (false, 0) => list.join(", "),
                 (false, more) => format!("{} and {more} more", list.join(", ")),
             };
-            Err((Reason::NotStandalone, format!("chained behind {of}; restart that first")))
+            Err((
+                Reason::NotStandalone,
+                format!("chained behind {of}; restart that first, or add {}", code("--with-needs")),
+            ))
         }
         Standalone::Gone(cause) => Err((
             Reason::Expired,
@@ -399,7 +462,14 @@ fn stands_alone(view: &JobView) -> Result<(), Left> {
 /// The jobs of a head with their states, for `/retest ?`: each with why it would not be restarted.
 pub fn job_list(snapshot: &Snapshot, proof: &Authorised) -> Vec<LeaveItem> {
     let (selection, overrides) = (Selection::default(), BTreeMap::new());
-    let wish = Wish { verb: Verb::Retest, selection: &selection, force: false, dry_run: true, overrides: &overrides };
+    let wish = Wish {
+        verb: Verb::Retest,
+        selection: &selection,
+        force: false,
+        with_needs: false,
+        times: 1,
+        overrides: &overrides,
+    };
     let mut out: Vec<LeaveItem> = Vec::new();
     for view in snapshot.jobs.iter().take(LEFT_NAMED_MAX) {
         let seen = &view.job.newest;

@@ -26,6 +26,8 @@ pub enum Reason {
     Superseded,
     /// It needs other jobs.
     NotStandalone,
+    /// Its runner starts it by itself once the jobs before it have passed.
+    RunsAlong,
     /// Too old for its runner, or its inputs are gone.
     Expired,
     /// No job of that name on this head.
@@ -60,7 +62,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order of the documentation.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Started,
         Self::WouldStart,
         Self::Joined,
@@ -71,6 +73,7 @@ impl Reason {
         Self::Skipped,
         Self::Superseded,
         Self::NotStandalone,
+        Self::RunsAlong,
         Self::Expired,
         Self::Unknown,
         Self::Ambiguous,
@@ -101,6 +104,7 @@ impl Reason {
             Self::Skipped => "skipped",
             Self::Superseded => "superseded",
             Self::NotStandalone => "not_standalone",
+            Self::RunsAlong => "runs_along",
             Self::Expired => "expired",
             Self::Unknown => "unknown",
             Self::Ambiguous => "ambiguous",

@@ -4,7 +4,7 @@
 
 use super::answer::Answer;
 use super::inert::{code, code_in_table, link};
-use crate::domain::{CommitSha, Conclusion, Retry, RetryState, WaitOn};
+use crate::domain::{CommitSha, Conclusion, JobName, Retry, RetryState, WaitOn};
 use crate::ports::{CheckPost, StatusPost, StatusState};
 
 /// The hidden first line of every report: by it we find ours again, and never obey it.
@@ -59,6 +59,7 @@ fn standing(retry: &Retry) -> (&'static str, String) {
     match &retry.state {
         RetryState::Requested => ("⏳", "about to start".into()),
         RetryState::Waiting(WaitOn::Group(group)) => ("⏳", format!("queued behind run {}", code(group))),
+        RetryState::Waiting(WaitOn::Jobs(needs)) => ("⏳", format!("starts once {} passed", names(needs))),
         RetryState::Waiting(WaitOn::Time) => ("⏳", "queued: its runner takes no more at present".into()),
         RetryState::Dispatching => ("⏳", "being started".into()),
         RetryState::Dispatched => ("🚀", "started".into()),
@@ -70,6 +71,26 @@ fn standing(retry: &Retry) -> (&'static str, String) {
         RetryState::Cancelled => ("⚪", "cancelled on request".into()),
         RetryState::Expired => ("⌛", "not over by its deadline, so no longer followed".into()),
     }
+}
+
+/// Jobs by name, ten at most; the rest is counted.
+fn names(jobs: &[JobName]) -> String {
+    let named: Vec<String> = jobs.iter().take(10).map(|n| code(n.as_str())).collect();
+    let more = jobs.len().saturating_sub(named.len());
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    named.join(", ") + &more
+}
+
+/// How far several runs that were asked for at once have come; empty for a single one.
+fn series_text(newest: &Retry, all: &[Retry]) -> String {
+    let Some(series) = newest.series else { return String::new() };
+    let first = newest.number.saturating_sub(series.place.saturating_sub(1));
+    let mine = |r: &&Retry| r.job == newest.job && r.scope == newest.scope && r.number >= first;
+    let count = |passed: bool| {
+        let ended = |r: &&Retry| matches!(r.state, RetryState::Finished(end) if (end == Conclusion::Passed) == passed);
+        all.iter().filter(mine).filter(ended).count()
+    };
+    format!(" · run {} of {} asked for: {} passed, {} did not", series.place, series.of, count(true), count(false))
 }
 
 fn said(text: &str) -> String {
@@ -101,7 +122,7 @@ pub fn render(view: &ReportView<'_>) -> String {
         out.push_str("\nNo job was restarted on this head.\n");
     }
     for retry in jobs.iter().take(JOBS_MAX) {
-        out.push_str(&job_line(retry));
+        out.push_str(&job_line(retry, view.retries));
     }
     if jobs.len() > JOBS_MAX {
         out.push_str(&format!("\n- and {} more jobs\n", jobs.len() - JOBS_MAX));
@@ -124,27 +145,18 @@ pub fn render(view: &ReportView<'_>) -> String {
     out
 }
 
-fn job_line(retry: &Retry) -> String {
+fn job_line(retry: &Retry, all: &[Retry]) -> String {
     let (icon, text) = standing(retry);
     let url = retry.handle.as_ref().and_then(|h| h.url.as_deref());
     let run = url.map_or(String::new(), |u| format!(" · {}", link("run", Some(u))));
-    let also = if retry.also.is_empty() {
-        String::new()
-    } else {
-        let names: Vec<String> = retry.also.iter().take(10).map(|n| code(n.as_str())).collect();
-        format!(" · runs along: {}", names.join(", "))
-    };
+    let also = if retry.also.is_empty() { String::new() } else { format!(" · runs along: {}", names(&retry.also)) };
     let asker = code(&retry.asker.login);
+    let series = series_text(retry, all);
     format!(
-        "\n- {icon} **{}**: {text}{run}{also}  \n  <sub>{}; asked by {asker}</sub>\n",
+        "\n- {icon} **{}**: {text}{series}{run}{also}  \n  <sub>{}; asked by {asker}</sub>\n",
         code(retry.job.as_str()),
-        why(&retry.why)
+        super::inert::plain_words(&retry.why)
     )
-}
-
-/// The planner's own words; still made plain, as a stored value.
-fn why(text: &str) -> String {
-    super::inert::plain(text).replace(['<', '>', '@', '#', '!', '[', ']', '*', '_', '|'], "")
 }
 
 fn answer_text(answer: &Answer, sha: &CommitSha) -> String {
@@ -294,6 +306,7 @@ mod tests {
             cause: None,
             overrides: BTreeMap::new(),
             number,
+            series: None,
             comment: None,
             also: vec!["package".into()],
             created_at: Timestamp::default(),

@@ -19,5 +19,5 @@ pub use event::{
 pub use ids::{CommitSha, DeliveryId, DispatchKey, ForgeName, JobName, NotASha, RunRef, RunnerName};
 pub use job::{Conclusion, Job, JobObservation, JobState, ListedJob, Origin, RunHandle, RunObservation, RunOrder};
 pub use people::{Actor, Role, UnknownRole};
-pub use retry::{IllegalStep, Retry, RetryEvent, RetryId, RetryState, WaitOn};
+pub use retry::{IllegalStep, Retry, RetryEvent, RetryId, RetryState, Series, WaitOn};
 pub use time::Timestamp;

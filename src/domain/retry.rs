@@ -24,6 +24,8 @@ pub struct RetryId(pub i64);
 pub enum WaitOn {
     /// A group (workflow run, pipeline) must be over first.
     Group(String),
+    /// The jobs that it needs must have passed on the same head first.
+    Jobs(Vec<JobName>),
     /// Nothing but time.
     Time,
 }
@@ -63,6 +65,8 @@ pub enum RetryEvent {
     Parked(WaitOn),
     /// What it waited for is there.
     Released,
+    /// Somebody else started the job anew while it waited: that run grants the wish.
+    Joined,
     /// A dispatcher took it and is about to call the runner.
     Claimed,
     /// The runner accepted it.
@@ -167,6 +171,7 @@ impl RetryState {
             (_, E::DeadlinePassed) => Some(Self::Expired),
             (Self::Requested | Self::Waiting(_) | Self::Dispatching, E::Parked(on)) => Some(Self::Waiting(on.clone())),
             (Self::Waiting(_), E::Released) => Some(Self::Requested),
+            (Self::Requested | Self::Waiting(_), E::Joined) => Some(Self::Dispatched),
             (Self::Requested, E::Claimed) => Some(Self::Dispatching),
             (Self::Dispatching | Self::Uncertain, E::Accepted) => Some(Self::Dispatched),
             (Self::Dispatching | Self::Uncertain, E::NotSent) => Some(Self::Requested),
@@ -182,6 +187,16 @@ impl RetryState {
         };
         next.ok_or_else(|| IllegalStep { state: self.clone(), event })
     }
+}
+
+/// The place of a retry among several that one command asked for, to measure a flake: one after the other, whatever
+/// comes of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Series {
+    /// Its place, counted from 1.
+    pub place: u32,
+    /// How many there are to be.
+    pub of: u32,
 }
 
 /// One wish to run a job again.
@@ -221,6 +236,9 @@ pub struct Retry {
     pub overrides: BTreeMap<String, String>,
     /// The k-th retry of this job on this head, counted from 1.
     pub number: u32,
+    /// Its place among several runs that were asked for at once.
+    #[serde(default)]
+    pub series: Option<Series>,
     /// The comment that asked.
     pub comment: Option<CommentRef>,
     /// The jobs that run along.
@@ -264,6 +282,7 @@ mod tests {
         vec![
             E::Parked(WaitOn::Time),
             E::Released,
+            E::Joined,
             E::Claimed,
             E::Accepted,
             E::NotSent,
@@ -292,6 +311,14 @@ mod tests {
             for event in [E::HeadGone, E::CancelAsked, E::DeadlinePassed] {
                 assert!(!state.step(event).expect("always possible").is_open());
             }
+        }
+    }
+
+    #[test]
+    fn a_retry_that_was_sent_is_not_joined_to_another_run() {
+        for state in all_states() {
+            let waits = matches!(state, RetryState::Requested | RetryState::Waiting(_));
+            assert_eq!(state.step(E::Joined).is_ok(), waits, "{state:?}");
         }
     }
 

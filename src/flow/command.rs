@@ -9,19 +9,19 @@ use retest_commands::{Command, Parsed, ParsedCommand, Retest};
 
 use super::dispatch::Order;
 use super::lines::{
-    as_retest, cancel_lines, cancelled, dispatch_key, forced, help_lines, joined, leave_line, line, mistake_line,
-    refusal_line, started_text, supported, title, whole,
+    as_retest, audit_line, cancel_lines, cancelled, dispatch_key, forced, help_lines, joined, leave_line, line,
+    mistake_line, refusal_line, right_of, started_text, title, whole,
 };
 use super::points::Point;
 use super::snapshot::AskError;
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
-    Answer, AnswerLine, Ask, Authorised, LastHour, Needed, Reason, Refusal, RefusalKind, Snapshot, Verb, Wish,
-    authorise, code, is_own_text, job_list, needed,
+    Answer, AnswerLine, Ask, Authorised, JobView, LastHour, Needed, Reason, Refusal, RefusalKind, Snapshot, StartItem,
+    Verb, Wish, authorise, code, is_own_text, job_list, needed,
 };
 use crate::domain::{
     Actor, Change, ChangeAction, CommentAction, CommentEvent, CommentRef, CommitSha, ForgeEvent, PressEvent, Pressed,
-    Repo, Retry, RetryEvent, RetryId, RetryState, Timestamp,
+    Repo, Retry, RetryEvent, RetryId, RetryState, Series, Timestamp, WaitOn,
 };
 use crate::ports::{CallError, Forge, Reaction};
 use crate::store::{PostKind, StoredDelivery};
@@ -261,8 +261,8 @@ impl World {
             let title = title(&one.command);
             let lines = match &one.command {
                 Command::Retest(wish) => {
-                    let ask = if forced(wish) { Ask::Force } else { Ask::Retest };
-                    self.start(asked, (Verb::Retest, wish), may(ask), (&mut retries, &mut outcome)).await?
+                    let proof = may(right_of(wish));
+                    self.start(asked, (Verb::Retest, wish), proof, (&mut retries, &mut outcome)).await?
                 }
                 Command::Test(wish) => {
                     self.start(asked, (Verb::Test, &as_retest(wish)), may(Ask::Test), (&mut retries, &mut outcome))
@@ -280,21 +280,20 @@ impl World {
                 Command::OkToTest(wish) => {
                     may(Ask::OkToTest).and_then(|_| approve(asked, wish.sha.as_deref(), &mut outcome))
                 }
-                Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) | Command::Why(_) => {
-                    Err(Refusal::new(
-                        RefusalKind::Unsupported,
-                        format!(
-                            "{} is understood, but this version does not do it yet",
-                            code(&format!("/{}", one.command.name()))
-                        ),
-                    ))
-                }
+                Command::Why(why) => self.explain(&asked.change, why.job.as_deref(), may(Ask::Help)).await?,
+                Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) => Err(Refusal::new(
+                    RefusalKind::Unsupported,
+                    format!(
+                        "{} is understood, but this version does not do it yet",
+                        code(&format!("/{}", one.command.name()))
+                    ),
+                )),
             };
             let lines = lines.unwrap_or_else(|refusal| {
                 outcome.refused = true;
                 vec![refusal_line(&refusal)]
             });
-            outcome.informed |= matches!(one.command, Command::Jobs(_) | Command::Help(_));
+            outcome.informed |= matches!(one.command, Command::Jobs(_) | Command::Help(_) | Command::Why(_));
             self.metrics.command(one.command.name(), if outcome.refused { "refused" } else { "answered" });
             outcome.answers.push((title, lines));
         }
@@ -308,14 +307,12 @@ impl World {
         proof: Result<Authorised, Refusal>,
         (retries, outcome): (&mut Vec<Retry>, &mut Outcome),
     ) -> Result<Result<Vec<AnswerLine>, Refusal>, AskError> {
-        let proof = match proof
-            .and_then(|proof| supported(wish).map(|()| proof))
-            .and_then(|proof| pinned(asked, wish).map(|()| proof))
-        {
+        let proof = match proof.and_then(|proof| pinned(asked, wish).map(|()| proof)) {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let needed = needed(&wish.selection);
+        // What a chained job needs may be any job of the revision.
+        let needed = if wish.flags.with_needs { Needed::All } else { needed(&wish.selection) };
         let place = (&asked.repo, &asked.change);
         let mut record = self.complete_record(asked.forge, place, &needed).await?;
         let last_hour = self.last_hour(asked, &outcome.start).await?;
@@ -325,7 +322,8 @@ impl World {
             verb,
             selection: &wish.selection,
             force: forced(wish),
-            dry_run: wish.flags.dry_run,
+            with_needs: wish.flags.with_needs,
+            times: wish.times.unwrap_or(1),
             overrides: &wish.overrides,
         };
         let mut plan = crate::decide::plan(&snapshot, &wish_now, &proof);
@@ -350,8 +348,8 @@ impl World {
                 ));
                 continue;
             }
-            let retry = self.retry_of(asked, view, &item.why, &wish.overrides);
-            lines.push(line(view.job.newest.name.as_str(), Reason::Started, started_text(&item.why, retry.number)));
+            let retry = self.retry_of(asked, view, item, wish);
+            lines.push(line(view.job.newest.name.as_str(), Reason::Started, started_text(&item.why, &retry)));
             retries.push(retry.clone());
             outcome.start.push(retry);
         }
@@ -375,19 +373,16 @@ impl World {
         Ok(used)
     }
 
-    fn retry_of(
-        &self,
-        asked: &Asked<'_>,
-        view: &crate::decide::JobView,
-        why: &str,
-        overrides: &BTreeMap<String, String>,
-    ) -> Retry {
+    fn retry_of(&self, asked: &Asked<'_>, view: &JobView, item: &StartItem, wish: &Retest) -> Retry {
         let now = self.now();
         let seen = &view.job.newest;
         let number = view.retries + 1;
         let runner = view.job.runner.clone().unwrap_or_else(|| "none".into());
         let deadline = self.runner(&runner).map_or(std::time::Duration::from_secs(86_400), |e| e.deadline);
         let ran = !seen.run.as_str().is_empty();
+        let needs = item.after.clone();
+        let state = if needs.is_empty() { RetryState::Requested } else { RetryState::Waiting(WaitOn::Jobs(needs)) };
+        let series = wish.times.filter(|n| *n > 1 && item.asked).map(|of| Series { place: 1, of });
         Retry {
             id: RetryId(0),
             key: dispatch_key(&asked.change.key, &asked.change.head, (seen.name.as_str(), &seen.scope), number),
@@ -396,16 +391,17 @@ impl World {
             job: seen.name.clone(),
             scope: seen.scope.clone(),
             runner,
-            state: RetryState::Requested,
+            state,
             asker: asked.actor.clone(),
-            why: why.to_owned(),
+            why: item.why.clone(),
             source_run: ran.then(|| seen.run.clone()),
             source_order: seen.order,
             group: seen.group.clone(),
             handle: None,
             cause: None,
-            overrides: overrides.clone(),
+            overrides: if item.asked { wish.overrides.clone() } else { BTreeMap::new() },
             number,
+            series,
             comment: asked.comment.clone(),
             also: Vec::new(),
             created_at: asked.delivery.at,
@@ -468,6 +464,7 @@ impl World {
             }
         }
         let started = !stored.is_empty();
+        stored.retain(|retry| retry.state == RetryState::Requested); // the others wait for jobs
         let orders: Vec<Order> = self.claim(&mut tx, stored, now).await?;
         for (command, lines) in &answers {
             let answer = Answer {
@@ -481,7 +478,7 @@ impl World {
             tx.put_answer(key, head, &answer, now).await?;
             for line in lines {
                 let job = line.job.as_ref().map_or("", |j| j.as_str());
-                tx.audit(key, head, job, &format!("answer {}", line.reason), now).await?;
+                tx.audit(key, head, job, &audit_line(&answer, line), now).await?;
             }
         }
         if let Some(comment) = asked.comment.as_ref().filter(|_| self.rules.reactions) {

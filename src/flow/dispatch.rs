@@ -78,6 +78,11 @@ impl World {
             if self.expire(&mut tx, &mut retry, now).await? {
                 continue;
             }
+            if let RetryState::Waiting(WaitOn::Jobs(needs)) = retry.state.clone()
+                && !self.after_needs(&mut tx, &mut retry, &needs, now).await?
+            {
+                continue;
+            }
             if let RetryState::Waiting(_) = retry.state
                 && let Ok(next) = retry.state.step(RetryEvent::Released)
             {

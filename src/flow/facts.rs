@@ -83,6 +83,7 @@ impl World {
         tx.audit(&retry.change, &retry.sha, retry.job.as_str(), retry.state.word(), now).await?;
         tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
         self.metrics.retry_ended(retry.runner.as_str(), retry.state.word());
+        self.release_waiting(tx, retry, now).await?;
         let abilities = self.runner(&retry.runner).map(|entry| entry.runner.abilities());
         // A forge's own CI cancels what a new head makes needless; everything else was started by us and is ours to stop.
         if ran && abilities.is_some_and(|a| a.cancels && (asked || !a.reported_by_forge)) {
@@ -142,13 +143,8 @@ impl World {
         let mine = open.iter().find(|r| r.job == seen.name && r.scope == seen.scope);
         let Some(retry) = mine else { return Ok(()) };
         let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state.is_open()) else { return Ok(()) };
-        let about_it = match &retry.handle {
-            Some(handle) => seen.order >= handle.order,
-            // No handle yet: a newer run than the one that was repeated answers the question whether it was started.
-            None => seen.order > retry.source_order && retry.state.may_have_run() && !self.flies(retry.id),
-        };
         // What others post about a job that we run elsewhere is not about our run.
-        if about_it && self.is_native(&retry) {
+        if self.is_native(&retry) && self.is_about(&mut retry, seen) {
             if retry.handle.is_none() {
                 retry.handle = Some(RunHandle { id: seen.run.to_string(), order: seen.order, url: seen.url.clone() });
             }
@@ -162,6 +158,29 @@ impl World {
             self.see_run(tx, &mut retry, &news).await?;
         }
         Ok(())
+    }
+
+    /// Whether a report is about the run that a retry wants, be it that somebody else started it.
+    fn is_about(&self, retry: &mut Retry, seen: &JobObservation) -> bool {
+        if let Some(handle) = &retry.handle {
+            return seen.order >= handle.order;
+        }
+        if seen.order <= retry.source_order || self.flies(retry.id) {
+            return false;
+        }
+        if retry.state.may_have_run() {
+            return true; // a newer run than the one that was repeated answers the question whether it was started
+        }
+        // A new attempt carries old failures over under a new number: those are no run of the job.
+        let runs = Conclusion::of(seen.state).is_none() || seen.state == JobState::Passed;
+        match retry.state.step(RetryEvent::Joined) {
+            Ok(next) if runs => {
+                retry.state = next;
+                retry.dispatched_at = Some(self.now());
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Whether the forge itself reports the runs of this retry's runner.
@@ -204,6 +223,10 @@ impl World {
         if changed {
             let what = format!("run {}: {}", retry.number + 1, seen.state.as_str());
             tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &what, now).await?;
+        }
+        if changed && !retry.state.is_open() {
+            self.continue_series(tx, retry, now).await?;
+            self.release_waiting(tx, retry, now).await?;
         }
         tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
         Ok(changed)

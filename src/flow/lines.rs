@@ -5,11 +5,22 @@
 use retest_commands::{Command, Mistake, MistakeKind, Retest, Selection, Selector};
 use sha2::{Digest, Sha256};
 
-use crate::decide::{AnswerLine, LeaveItem, Reason, Refusal, RefusalKind, code};
-use crate::domain::{ChangeKey, CommitSha, DispatchKey, Retry, RetryId};
+use crate::decide::{AnswerLine, Ask, LeaveItem, Reason, Refusal, code};
+use crate::domain::{ChangeKey, CommitSha, DispatchKey, Retry, RetryId, RetryState, WaitOn};
 
-pub(super) fn started_text(why: &str, number: u32) -> String {
-    format!("started, run {} ({why})", number + 1)
+pub(super) fn started_text(why: &str, retry: &Retry) -> String {
+    let run = retry.number + 1;
+    let more = match retry.series {
+        Some(series) if series.of > 1 => format!(" and {} more after it", series.of - 1),
+        _ => String::new(),
+    };
+    match &retry.state {
+        RetryState::Waiting(WaitOn::Jobs(needs)) => {
+            let needs: Vec<String> = needs.iter().map(|need| code(need.as_str())).collect();
+            format!("queued, run {run}{more}: starts once {} passed ({why})", needs.join(", "))
+        }
+        _ => format!("started, run {run}{more} ({why})"),
+    }
 }
 
 /// A `/test` in the words of a `/retest`; the verb tells them apart.
@@ -30,17 +41,9 @@ pub(super) fn forced(wish: &Retest) -> bool {
     wish.flags.force || wish.selection.words.iter().any(Selector::is_everything)
 }
 
-/// What this version cannot do yet is refused by name, not left out silently.
-pub(super) fn supported(wish: &Retest) -> Result<(), Refusal> {
-    let missing = if wish.flags.with_needs {
-        "--with-needs"
-    } else if wish.times.is_some_and(|n| n > 1) {
-        "times="
-    } else {
-        return Ok(());
-    };
-    let text = format!("{} is understood, but this version does not do it yet", code(missing));
-    Err(Refusal::new(RefusalKind::Unsupported, text))
+/// What must be allowed for it: running what needs no run takes more than repeating what failed.
+pub(super) fn right_of(wish: &Retest) -> Ask {
+    if forced(wish) || wish.times.is_some_and(|n| n > 1) { Ask::Force } else { Ask::Retest }
 }
 
 /// The open retries that a `/cancel` means: all of them without a name.
@@ -91,7 +94,7 @@ pub(super) fn cancel_lines(
 }
 
 /// Commands that the grammar knows and this version does not do: they are refused by name and left out of the help.
-pub(super) const NOT_YET: [&str; 4] = ["flake", "autoretry", "override", "why"];
+pub(super) const NOT_YET: [&str; 3] = ["flake", "autoretry", "override"];
 
 /// The commands, or the one that was asked about.
 pub(super) fn help_lines(topic: Option<&str>) -> Vec<AnswerLine> {
@@ -158,4 +161,10 @@ pub(super) fn joined(answers: &mut [(String, Vec<AnswerLine>)], retry: &Retry) {
         line.reason = Reason::Joined.as_str().to_owned();
         line.text = "a retry of it is under way; joined".to_owned();
     }
+}
+
+/// A line of an answer as the audit log keeps it.
+pub(super) fn audit_line(answer: &crate::decide::Answer, line: &AnswerLine) -> String {
+    let (who, what) = (code(&answer.asker), code(&answer.command));
+    format!("{who} asked for {what}: {} ({})", line.text, line.reason)
 }

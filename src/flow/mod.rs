@@ -13,10 +13,12 @@ mod follow;
 mod intake;
 mod lines;
 mod metrics;
+mod needs;
 mod points;
 mod report;
 mod snapshot;
 mod tasks;
+mod why;
 mod world;
 
 pub use driver::{Driver, run_until_idle};

@@ -292,6 +292,7 @@ impl World {
                 standalone,
                 open,
                 retries: u32::try_from(mine.len()).unwrap_or(u32::MAX),
+                wishes: u32::try_from(mine.iter().filter(|r| starts_series(r)).count()).unwrap_or(u32::MAX),
                 platform: declared.and_then(|d| d.platform.clone()).or_else(|| job.platform.clone()),
                 groups: declared.map(|d| d.groups.clone()).unwrap_or_default(),
                 overrides: entry(&job).map(|e| e.runner.allowed_overrides(&job.newest.name)).unwrap_or_default(),
@@ -300,6 +301,11 @@ impl World {
         };
         Ok(jobs.into_iter().zip(standing).map(view).collect())
     }
+}
+
+/// Several runs that were asked for at once are one wish.
+fn starts_series(retry: &Retry) -> bool {
+    retry.series.is_none_or(|series| series.place == 1)
 }
 
 /// GitLab has no list of required jobs: each one is, unless it is allowed to fail.

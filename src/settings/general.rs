@@ -217,7 +217,7 @@ pub(super) fn log(check: &mut Check<'_>, raw: &raw::Log) -> Log {
 }
 
 /// Checks `[commands]`.
-pub(super) fn commands(check: &mut Check<'_>, raw: &raw::Commands) -> Commands {
+pub(super) fn commands(check: &mut Check<'_>, raw: &raw::Commands, on_gitlab: bool) -> Commands {
     for (i, name) in raw.disabled.iter().enumerate() {
         check.one_of(&format!("commands.disabled[{i}]"), name, &COMMANDS);
     }
@@ -243,35 +243,9 @@ pub(super) fn commands(check: &mut Check<'_>, raw: &raw::Commands) -> Commands {
             .duration("commands.comment_age_max", &raw.comment_age_max, MINUTE..=DECADE)
             .unwrap_or_default(),
         disabled: raw.disabled.clone(),
-        aliases: aliases(check, &raw.aliases),
+        aliases: super::aliases::aliases(check, raw, on_gitlab),
         edited: raw.edited,
     }
-}
-
-fn aliases(check: &mut Check<'_>, raw: &[raw::Alias]) -> Vec<Alias> {
-    let mut aliases: Vec<Alias> = Vec::new();
-    for (i, alias) in raw.iter().enumerate() {
-        let path = format!("commands.aliases[{i}]");
-        let phrase_path = format!("{path}.phrase");
-        let means_path = format!("{path}.means");
-        let phrase =
-            check.needed(&phrase_path, alias.phrase.as_ref(), "write { phrase = \"recheck\", means = \"/retest\" }");
-        let means =
-            check.needed(&means_path, alias.means.as_ref(), "write { phrase = \"recheck\", means = \"/retest\" }");
-        let (Some(phrase), Some(means)) = (phrase, means) else {
-            continue;
-        };
-        check.words(&phrase_path, phrase, 200);
-        check.words(&means_path, means, 200);
-        let command = means.strip_prefix('/').unwrap_or(means);
-        let word = command.split_whitespace().next().unwrap_or_default();
-        check.one_of(&means_path, word, &COMMANDS);
-        if aliases.iter().any(|a| a.phrase.to_lowercase() == phrase.to_lowercase()) {
-            check.fault(&phrase_path, format!("`{phrase}` has a meaning already"), "keep one of the two aliases");
-        }
-        aliases.push(Alias { phrase: phrase.clone(), means: format!("/{command}") });
-    }
-    aliases
 }
 
 /// A login without the `@`.

@@ -6,6 +6,7 @@
 //! opens no port, contacts nobody and imports no other module of ours.
 //! Read next: `raw/mod.rs` for the keys, `general.rs`, `forge.rs` and `runner.rs` for the checks.
 
+mod aliases;
 mod check;
 mod document;
 mod errors;
@@ -108,7 +109,8 @@ impl Settings {
     fn checked(check: &mut Check<'_>, file: &raw::File) -> Self {
         let server = general::server(check, &file.server);
         let metrics = general::metrics(check, &file.metrics, &server);
-        let commands = general::commands(check, &file.commands);
+        let on_gitlab = file.forge.iter().any(|forge| forge.kind == Some(ForgeKind::Gitlab));
+        let commands = general::commands(check, &file.commands, on_gitlab);
         let around = runner::Surroundings { forges: &file.forge, has_public_url: file.server.public_url.is_some() };
         Self {
             store: general::store(check, &file.store, &commands),

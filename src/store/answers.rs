@@ -54,6 +54,27 @@ impl PostKind {
     }
 }
 
+/// A line of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// When.
+    pub at: Timestamp,
+    /// On which commit.
+    pub sha: String,
+    /// About which job; empty when it is about a whole command.
+    pub job: String,
+    /// What happened or was decided.
+    pub what: String,
+}
+
+type AuditRow = (i64, String, String, String);
+
+/// Newest first as read, oldest first as told.
+fn entries(rows: Vec<AuditRow>) -> Vec<AuditEntry> {
+    let entry = |(at, sha, job, what)| AuditEntry { at: Timestamp::from_ms(at), sha, job, what };
+    rows.into_iter().rev().map(entry).collect()
+}
+
 impl Store {
     /// Revisions with something to report.
     ///
@@ -258,12 +279,12 @@ impl Store {
         rows.iter().rev().map(|(data,)| from_json("answer", data)).collect()
     }
 
-    /// The audit log of a change, oldest first: when, which commit, which job, what. At most `limit` newest entries.
+    /// The audit log of a change, oldest first. At most `limit` newest entries.
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn audit_log(&self, change: &ChangeKey, limit: u32) -> Result<Vec<(Timestamp, String, String, String)>> {
-        let rows: Vec<(i64, String, String, String)> = sqlx::query_as(
+    pub async fn audit_log(&self, change: &ChangeKey, limit: u32) -> Result<Vec<AuditEntry>> {
+        let rows: Vec<AuditRow> = sqlx::query_as(
             "SELECT at, sha, job, what FROM audit WHERE forge = $1 AND repo = $2 AND number = $3 ORDER BY id DESC LIMIT $4",
         )
         .bind(change.repo.forge.as_str())
@@ -272,7 +293,26 @@ impl Store {
         .bind(limit)
         .fetch_all(&self.read)
         .await?;
-        Ok(rows.into_iter().rev().map(|(at, sha, job, what)| (Timestamp::from_ms(at), sha, job, what)).collect())
+        Ok(entries(rows))
+    }
+
+    /// What the audit log holds about one job of a change, oldest first. At most `limit` newest entries.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn audit_of_job(&self, change: &ChangeKey, job: &str, limit: u32) -> Result<Vec<AuditEntry>> {
+        let rows: Vec<AuditRow> = sqlx::query_as(
+            "SELECT at, sha, job, what FROM audit WHERE forge = $1 AND repo = $2 AND number = $3 AND job = $4 \
+             ORDER BY id DESC LIMIT $5",
+        )
+        .bind(change.repo.forge.as_str())
+        .bind(db(change.repo.id))
+        .bind(db(change.number))
+        .bind(job)
+        .bind(limit)
+        .fetch_all(&self.read)
+        .await?;
+        Ok(entries(rows))
     }
 
     /// When the next report or reaction is due.

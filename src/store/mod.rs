@@ -20,7 +20,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use thiserror::Error;
 
-pub use answers::{DueReaction, PostKind, Unreported};
+pub use answers::{AuditEntry, DueReaction, PostKind, Unreported};
 pub use deliveries::{Accepted, NewDelivery, StoredDelivery};
 pub use lock::Lock;
 pub use record::{JobQuery, StoredChange};

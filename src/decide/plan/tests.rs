@@ -25,7 +25,7 @@ pub(in crate::decide) fn change() -> Change {
     }
 }
 
-fn view(name: &str, state: JobState) -> JobView {
+pub(in crate::decide) fn view(name: &str, state: JobState) -> JobView {
     let newest = JobObservation {
         name: name.into(),
         scope: String::new(),
@@ -43,10 +43,10 @@ fn view(name: &str, state: JobState) -> JobView {
     };
     let job = Job { newest, runner: Some("ci".into()), required: false, runs: 1, platform: None, standalone: None };
     let standalone = Standalone::of(&job, None, &HashMap::new());
-    JobView { job, standalone, open: None, retries: 0, platform: None, overrides: vec![], groups: vec![] }
+    JobView { job, standalone, open: None, retries: 0, wishes: 0, platform: None, overrides: vec![], groups: vec![] }
 }
 
-fn snapshot(jobs: Vec<JobView>) -> Snapshot {
+pub(in crate::decide) fn snapshot(jobs: Vec<JobView>) -> Snapshot {
     let facts = RunnerFacts {
         age_max: None,
         starts_fresh: false,
@@ -66,20 +66,20 @@ fn snapshot(jobs: Vec<JobView>) -> Snapshot {
     }
 }
 
-fn proof() -> Authorised {
+pub(in crate::decide) fn proof() -> Authorised {
     authorise(Ask::Test, &change(), &actor(2, "bob"), Role::Admin, &Rights::default()).expect("an admin may")
 }
 
-fn names(words: &[Selector]) -> Selection {
+pub(in crate::decide) fn names(words: &[Selector]) -> Selection {
     Selection { words: words.to_vec(), ..Selection::default() }
 }
 
 fn run(snapshot: &Snapshot, verb: Verb, selection: &Selection, force: bool) -> Plan {
     let overrides = BTreeMap::new();
-    plan(snapshot, &Wish { verb, selection, force, dry_run: false, overrides: &overrides }, &proof())
+    plan(snapshot, &Wish { verb, selection, force, with_needs: false, times: 1, overrides: &overrides }, &proof())
 }
 
-fn started(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
+pub(in crate::decide) fn started(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
     plan.start.iter().map(|s| snapshot.jobs[s.at].job.newest.name.to_string()).collect()
 }
 
@@ -158,7 +158,7 @@ fn what_cannot_be_restarted_says_why() {
     let mut chained = view("package", JobState::Failed);
     chained.standalone = Standalone::Needs(vec!["build".into()]);
     let mut used = view("unit", JobState::Failed);
-    used.retries = 3;
+    (used.retries, used.wishes) = (3, 3);
     let mut foreign = view("foreign", JobState::Failed);
     foreign.job.runner = None;
     let mut gone = view("deploy", JobState::Failed);

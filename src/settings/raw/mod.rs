@@ -142,6 +142,8 @@ pub struct Commands {
     pub disabled: Vec<String>,
     /// Other bots' habits: a line that is just `phrase` is read as `means`.
     pub aliases: Vec<Alias>,
+    /// Ready sets of aliases by name, such as `prow` or `zuul`; `config/aliases/` has them all.
+    pub alias_packs: Vec<String>,
     /// What an edited comment may do: `ignore`, or `new_commands` for those the earlier text did not have.
     pub edited: Edited,
 }
@@ -155,6 +157,7 @@ impl Default for Commands {
             comment_age_max: "72h".into(),
             disabled: Vec::new(),
             aliases: Vec::new(),
+            alias_packs: Vec::new(),
             edited: Edited::NewCommands,
         }
     }

@@ -2,6 +2,7 @@
 //! and a real database. Each claim is played on both forges.
 
 mod answers;
+mod chains;
 mod crashes;
 mod following;
 mod github_only;
