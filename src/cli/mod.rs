@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod parse;
 mod plan;
+mod retry;
 mod serve;
 
 use std::path::PathBuf;
@@ -40,6 +41,10 @@ enum Command {
     Plan(plan::Args),
     /// Say what a saved webhook would do.
     Explain(explain::Args),
+    /// Ask a running bot for retries of a build or revision; a client of its REST API.
+    Retry(retry::Args),
+    /// Show the retries of a running bot.
+    Retries(retry::ListArgs),
     /// Print the JSON Schema of the configuration file.
     Schema,
     /// Copy the database of a running bot to a new file.
@@ -70,6 +75,8 @@ pub fn run() -> ExitCode {
         Command::Parse(args) => parse::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Retry(args) => retry::run(&args),
+        Command::Retries(args) => retry::list(&args),
         Command::Schema => print_line(&pretty(&crate::settings::json_schema())),
         Command::Backup { config, database, target } => check::backup(&config, database.as_deref(), &target),
         Command::ExecSupervise { directory } => return crate::runner::exec::supervise(&directory),

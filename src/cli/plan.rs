@@ -322,5 +322,12 @@ fn job(raw: &InputJob) -> Job {
         needs: raw.needs.clone(),
         at: Timestamp::default(),
     };
-    Job { newest, runner: raw.runner.as_deref().map(RunnerName::from), required: raw.required, runs: raw.runs, platform: None, standalone: None }
+    Job {
+        newest,
+        runner: raw.runner.as_deref().map(RunnerName::from),
+        required: raw.required,
+        runs: raw.runs,
+        platform: None,
+        standalone: None,
+    }
 }

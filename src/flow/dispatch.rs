@@ -204,7 +204,8 @@ impl World {
             return Ok(()); // cancelled or superseded in the meantime
         }
         let head = self.store.change(&first.change, i64::MAX).await?;
-        if !head.is_some_and(|c| c.change.open && c.change.head == first.sha) {
+        let stands = first.change.is_none() || head.is_some_and(|c| c.change.open && c.change.head == first.sha);
+        if !stands {
             let mut tx = self.store.begin().await?;
             for retry in order.retries() {
                 if let Some(mut retry) = tx.retry(retry.id).await? {

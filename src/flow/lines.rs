@@ -88,7 +88,11 @@ pub(super) fn cancel_lines(
     start.retain(|planned| !meant.iter().any(|m| m.key == planned.key));
     cancel.extend(meant.iter().map(|r| r.id).filter(|id| *id != RetryId(0)));
     let text = |r: &Retry| {
-        if goes_on(r) { "no longer followed; its runner cannot cancel a run, so the run goes on there" } else { "cancelled" }
+        if goes_on(r) {
+            "no longer followed; its runner cannot cancel a run, so the run goes on there"
+        } else {
+            "cancelled"
+        }
     };
     meant.iter().map(|r| line(r.job.as_str(), Reason::Cancelled, text(r).to_owned())).collect()
 }

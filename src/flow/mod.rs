@@ -16,12 +16,17 @@ mod metrics;
 mod needs;
 mod points;
 mod report;
+mod request;
+mod request_run;
 mod snapshot;
 mod tasks;
+mod template;
 mod why;
 mod world;
 
 pub use driver::{Driver, run_until_idle};
 pub use metrics::Metrics;
 pub use points::{Point, StopAt, Stopped};
+pub use request::{Client, Filter, PlannerPlace, PlannerWish, Request, RequestError, RequestOutcome, RunWish, Wanted};
+pub use template::{RunTemplate, TemplateError};
 pub use world::{Declared, Declares, EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};

@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::world::{FlowError, World};
 use crate::decide::{JobView, LastHour, Needed, OpenRetry, RunnerFacts, Snapshot, Standalone, states};
 use crate::domain::{
-    Change, CommitSha, Job, JobName, JobObservation, JobState, ListedJob, Origin, Repo, RepoKey, Retry, RunOrder, RunRef,
-    RunnerName,
+    Change, CommitSha, Job, JobName, JobObservation, JobState, ListedJob, Origin, Repo, RepoKey, Retry, RunOrder,
+    RunRef, RunnerName,
 };
-use crate::ports::{CallError, Forge};
+use crate::ports::{CallError, DEFINITION, Forge};
 use crate::store::{JobQuery, Tx};
 
 /// How long the list of required jobs of a branch is believed.
@@ -173,7 +173,7 @@ impl World {
         })
     }
 
-    async fn jobs_for(&self, repo: &Repo, sha: &CommitSha, needed: &Needed) -> Result<Vec<Job>, AskError> {
+    pub(super) async fn jobs_for(&self, repo: &Repo, sha: &CommitSha, needed: &Needed) -> Result<Vec<Job>, AskError> {
         let query = match needed {
             Needed::Bad => JobQuery::Bad,
             Needed::All => JobQuery::All,
@@ -244,7 +244,7 @@ impl World {
         Ok(())
     }
 
-    async fn views(
+    pub(super) async fn views(
         &self,
         repo: &Repo,
         sha: &CommitSha,
@@ -295,7 +295,7 @@ impl World {
                 wishes: u32::try_from(mine.iter().filter(|r| starts_series(r)).count()).unwrap_or(u32::MAX),
                 platform: declared.and_then(|d| d.platform.clone()).or_else(|| job.platform.clone()),
                 groups: declared.map(|d| d.groups.clone()).unwrap_or_default(),
-                overrides: entry(&job).map(|e| e.runner.allowed_overrides(&job.newest.name)).unwrap_or_default(),
+                overrides: entry(&job).map(|e| overrides_of(e, &job.newest.name)).unwrap_or_default(),
                 job,
             }
         };
@@ -306,6 +306,13 @@ impl World {
 /// Several runs that were asked for at once are one wish.
 fn starts_series(retry: &Retry) -> bool {
     retry.series.is_none_or(|series| series.place == 1)
+}
+
+/// The fields that a person may change in a comment.
+fn overrides_of(entry: &super::world::RunnerEntry, job: &JobName) -> Vec<String> {
+    let mut keys = entry.runner.allowed_overrides(job);
+    keys.retain(|key| key != DEFINITION);
+    keys
 }
 
 /// GitLab has no list of required jobs: each one is, unless it is allowed to fail.
@@ -333,7 +340,7 @@ fn missing(name: JobName, runner: Option<RunnerName>) -> Job {
     Job { newest, runner, required: false, runs: 0, platform: None, standalone: None }
 }
 
-fn facts(entry: &super::world::RunnerEntry, attempts_max: u32) -> RunnerFacts {
+pub(super) fn facts(entry: &super::world::RunnerEntry, attempts_max: u32) -> RunnerFacts {
     let abilities = entry.runner.abilities();
     RunnerFacts {
         age_max: abilities.age_max,

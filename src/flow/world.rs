@@ -77,6 +77,8 @@ pub struct Rules {
     pub retention: Duration,
     /// How often missed comments are looked for.
     pub catch_up_every: Duration,
+    /// Job descriptions that clients of the API may start by name.
+    pub templates: Vec<super::template::RunTemplate>,
 }
 
 /// What an operator declared about a job.

@@ -16,6 +16,7 @@ pub use forge::{
     WebhookError, WebhookRequest,
 };
 pub use runner::{
-    Abilities, DispatchError, DispatchOrder, Found, JobOrder, LogTail, Runner, RunnerKind, Started, SuccessorNaming,
+    Abilities, DEFINITION, DispatchError, DispatchOrder, Found, JobOrder, LogTail, Runner, RunnerKind, Started,
+    SuccessorNaming,
 };
 pub use signature::{Secrets, hmac_sha256_matches, token_matches};

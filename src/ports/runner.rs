@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::CallError;
 use crate::domain::{
-    ChangeKey, CommitSha, DispatchKey, Job, JobName, ListedJob, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName,
-    Timestamp, WaitOn,
+    ChangeKey, CommitSha, DispatchKey, Job, JobName, ListedJob, Repo, RunHandle, RunObservation, RunOrder, RunRef,
+    RunnerName, Timestamp, WaitOn,
 };
 
 /// Which runner module.
@@ -163,6 +163,10 @@ pub struct LogTail {
     /// Whether the beginning was cut.
     pub cut: bool,
 }
+
+/// The override under which a whole job definition travels, made from a template of the configuration or sent by a client
+/// that may start runs. Nobody can write it in a comment.
+pub const DEFINITION: &str = "definition";
 
 /// One configured runner.
 #[async_trait]

@@ -7,6 +7,7 @@
 //! Read next: `raw/mod.rs` for the keys, `general.rs`, `forge.rs` and `runner.rs` for the checks.
 
 mod aliases;
+mod api;
 mod check;
 mod document;
 mod errors;
@@ -17,6 +18,7 @@ mod runner;
 mod runner_exec;
 mod runner_http;
 mod runner_job;
+mod runner_kernelci;
 mod schema;
 mod secret;
 mod summary;
@@ -27,6 +29,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use api::{Api, ApiToken, JobTemplate};
 pub use check::RepositoryGlobs;
 pub use errors::{Place, SettingsError, SettingsErrors};
 pub use forge::{Forge, ForgeDetails, Github, GithubAuth, Gitlab};
@@ -35,10 +38,11 @@ pub use runner::{Runner, RunnerDetails};
 pub use runner_exec::{Exec, ExecCommand};
 pub use runner_http::{Body, Cancel, Find, Http, HttpToken, Poll, Start};
 pub use runner_job::{Job, JobSelector};
+pub use runner_kernelci::Kernelci;
 pub use schema::json_schema;
 pub use secret::{SIGNING_KEY_BYTES, Secret, Secrets, SigningKey, SystemSecrets, WEBHOOK_SECRET_BYTES_MIN};
 pub use template::{CALLBACK_NAMES, LOG_NAMES, ORDER_NAMES, RUN_NAMES, Template, UrlTemplate};
-pub use words::{BodyFormat, Edited, ForgeKind, LogFormat, Method, Role, RunState, RunnerModule};
+pub use words::{ApiScope, BodyFormat, Edited, ForgeKind, LogFormat, Method, Role, RunState, RunnerModule};
 
 use check::Check;
 use std::path::Path;
@@ -68,6 +72,10 @@ pub struct Settings {
     pub status: Status,
     /// The report.
     pub report: Report,
+    /// The REST API.
+    pub api: Api,
+    /// Job descriptions that clients of the API may start by name; no two of one name.
+    pub templates: Vec<JobTemplate>,
     warnings: Vec<String>,
 }
 
@@ -121,6 +129,8 @@ impl Settings {
             limits: general::limits(check, &file.limits),
             status: general::status(check, &file.status),
             report: Report { enabled: file.report.enabled, reaction: file.report.reaction },
+            api: api::api(check, &file.api),
+            templates: api::templates(check, &file.template, &file.runner),
             server,
             metrics,
             commands,

@@ -8,6 +8,7 @@ use super::raw;
 use super::runner_exec::{self, Exec};
 use super::runner_http::{self, Http};
 use super::runner_job::{self, Job};
+use super::runner_kernelci::{self, Kernelci};
 use super::words::{ForgeKind, RunnerModule};
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub enum RunnerDetails {
     Exec(Exec),
     /// Templated requests.
     Http(Box<Http>),
+    /// A KernelCI instance.
+    Kernelci(Box<Kernelci>),
 }
 
 impl Runner {
@@ -55,6 +58,7 @@ impl Runner {
             RunnerDetails::GitlabCi => RunnerModule::GitlabCi,
             RunnerDetails::Exec(_) => RunnerModule::Exec,
             RunnerDetails::Http(_) => RunnerModule::Http,
+            RunnerDetails::Kernelci(_) => RunnerModule::Kernelci,
         }
     }
 
@@ -89,7 +93,7 @@ fn runner(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around: &Surroun
     let at = |key: &str| format!("{path}.{key}");
     let name = check.needed(&at("name"), raw.name.as_ref(), "choose one, such as `actions`");
     let name = name.map(|name| check.slug(&at("name"), name));
-    let modules = "write `kind = \"github_actions\"`, `\"gitlab_ci\"`, `\"exec\"` or `\"http\"`";
+    let modules = "write `kind = \"github_actions\"`, `\"gitlab_ci\"`, `\"exec\"`, `\"http\"` or `\"kernelci\"`";
     let module = check.needed(&at("kind"), raw.kind, modules);
     let repositories = check.repositories(&at("repositories"), &raw.repositories);
     let attempts_max = check.whole(&at("attempts_max"), raw.attempts_max, 1..=1000);
@@ -113,6 +117,8 @@ fn runner(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around: &Surroun
         RunnerModule::Http => {
             runner_http::http(check, path, raw, around).map(|http| RunnerDetails::Http(Box::new(http)))
         }
+        RunnerModule::Kernelci => runner_kernelci::kernelci(check, path, raw.kernelci.as_ref())
+            .map(|kernelci| RunnerDetails::Kernelci(Box::new(kernelci))),
     };
     Some(Runner {
         name: name?,
@@ -129,7 +135,7 @@ fn runner(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around: &Surroun
 
 /// Faults for keys that another module has.
 fn refuse_foreign_keys(check: &mut Check<'_>, path: &str, module: RunnerModule, raw: &raw::Runner) {
-    use RunnerModule::{Exec, Http};
+    use RunnerModule::{Exec, Http, Kernelci};
     let keys = [
         ("directory", raw.directory.is_some(), Exec),
         ("processes_max", raw.processes_max.is_some(), Exec),
@@ -144,6 +150,7 @@ fn refuse_foreign_keys(check: &mut Check<'_>, path: &str, module: RunnerModule, 
         ("token_header", raw.token_header.is_some(), Http),
         ("token_scheme", raw.token_scheme.is_some(), Http),
         ("allowed_hosts", raw.allowed_hosts.is_some(), Http),
+        ("kernelci", raw.kernelci.is_some(), Kernelci),
     ];
     for (key, given, owner) in keys {
         if given && owner != module {
@@ -165,7 +172,7 @@ fn forge_of(
     let wanted = match module {
         RunnerModule::GithubActions => Some(ForgeKind::Github),
         RunnerModule::GitlabCi => Some(ForgeKind::Gitlab),
-        RunnerModule::Exec | RunnerModule::Http => None,
+        RunnerModule::Exec | RunnerModule::Http | RunnerModule::Kernelci => None,
     };
     if let Some(name) = &raw.forge {
         let names: Vec<&str> = forges.iter().filter_map(|f| f.name.as_deref()).collect();

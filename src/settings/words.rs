@@ -41,6 +41,8 @@ pub enum RunnerModule {
     Exec,
     /// Any other system, by templated requests.
     Http,
+    /// KernelCI: its Maestro API and pipeline.
+    Kernelci,
 }
 
 /// A role a person has on a repository, lowest first, so that `<` compares rights.
@@ -69,6 +71,29 @@ pub enum Edited {
     Ignore,
     /// An edit by the comment's own author runs the commands the earlier text did not have.
     NewCommands,
+}
+
+/// What a token of the REST API may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum ApiScope {
+    /// See the jobs of a revision.
+    #[serde(rename = "jobs:read")]
+    JobsRead,
+    /// Register and update jobs of a revision.
+    #[serde(rename = "jobs:write")]
+    JobsWrite,
+    /// See retries.
+    #[serde(rename = "retries:read")]
+    RetriesRead,
+    /// Ask the planner for retries, and cancel them.
+    #[serde(rename = "retries:create")]
+    RetriesCreate,
+    /// Ask it also for jobs that passed.
+    #[serde(rename = "retries:force")]
+    RetriesForce,
+    /// Ask the dispatcher for a described run.
+    #[serde(rename = "runs:create")]
+    RunsCreate,
 }
 
 /// Method of a templated request.
@@ -148,4 +173,4 @@ macro_rules! display_as_spelt {
     )+};
 }
 
-display_as_spelt!(LogFormat, ForgeKind, RunnerModule, Role, Edited, Method, BodyFormat, RunState);
+display_as_spelt!(ApiScope, LogFormat, ForgeKind, RunnerModule, Role, Edited, Method, BodyFormat, RunState);

@@ -264,7 +264,8 @@ impl Store {
     /// # Errors
     /// When the database is not there.
     pub async fn forget_before(&self, before: Timestamp) -> Result<u64> {
-        const TEXTS: [&str; 9] = [
+        const TEXTS: [&str; 10] = [
+            "DELETE FROM requests WHERE at < $1",
             "DELETE FROM deliveries WHERE received_at < $1 AND state <> 0",
             "DELETE FROM retries WHERE made_at < $1 AND open = 0",
             "DELETE FROM answers WHERE at < $1",

@@ -9,6 +9,7 @@ mod answers;
 mod deliveries;
 mod lock;
 mod record;
+mod requests;
 mod retries;
 mod tx;
 
@@ -24,6 +25,7 @@ pub use answers::{AuditEntry, DueReaction, PostKind, Unreported};
 pub use deliveries::{Accepted, NewDelivery, StoredDelivery};
 pub use lock::Lock;
 pub use record::{JobQuery, StoredChange};
+pub use requests::{EarlierRequest, RetryQuery};
 pub use tx::Tx;
 
 /// Every migration, in order: number, name, text.

@@ -7,8 +7,8 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Result, Store, Tx, db, from_json, to_json, un_db};
 use crate::domain::{
-    Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, ListedJob, Origin, Repo, RepoKey, RunOrder, RunRef,
-    RunnerName, Timestamp,
+    Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, ListedJob, Origin, Repo, RepoKey, RunOrder,
+    RunRef, RunnerName, Timestamp,
 };
 
 /// A change with what the store knows beside it.
@@ -34,8 +34,7 @@ pub enum JobQuery {
 const ALLOW_FAILURE: i64 = 1;
 const MANUAL: i64 = 2;
 
-const JOB_COLUMNS: &str =
-    "name, scope, state, order1, order2, run, grp, origin, cause, url, flags, needs, at, runner, runs, platform, standalone";
+const JOB_COLUMNS: &str = "name, scope, state, order1, order2, run, grp, origin, cause, url, flags, needs, at, runner, runs, platform, standalone";
 
 fn job_from(row: &SqliteRow) -> Result<Job> {
     let flags: i64 = row.try_get("flags")?;

@@ -1,10 +1,12 @@
 //! All integration tests of the program, in one binary.
 
+mod api;
 mod deploy;
 mod exec;
 mod github;
 mod gitlab;
 mod http_runner;
+mod kernelci;
 mod kill;
 mod prism;
 mod receiver;

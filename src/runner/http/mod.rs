@@ -2,11 +2,10 @@
 //!
 //! Templates say how it is asked (`template.rs`), JSON pointers where its answers have what we need, and a table what
 //! its words mean; it may also tell us by itself. It refuses to leave the configured hosts and to repeat a request.
-//! Read next: `config.rs` for what can be declared, `wire.rs` for what a failure means.
+//! Read next: `config.rs` for what can be declared, `../wire.rs` for what a failure means.
 
 mod config;
 mod template;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +20,8 @@ use sha2::Sha256;
 
 use self::config::Plan;
 use self::template::{AddressTemplate, Values};
-use self::wire::{Answer, Tail};
-use super::log_text;
+use super::wire::{Answer, Tail};
+use super::{log_text, wire};
 use crate::domain::{DispatchKey, JobName, JobState, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName};
 use crate::ports::{
     Abilities, CallError, Clock, DispatchError, DispatchOrder, Found, JobOrder, LogTail, Runner, RunnerKind, Started,

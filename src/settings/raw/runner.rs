@@ -4,7 +4,7 @@
 //! Read next: `../runner.rs`, which says which key belongs to which module.
 
 use super::super::words::{BodyFormat, Method, RunState, RunnerModule};
-use super::Secret;
+use super::{Kernelci, Secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,6 +49,9 @@ pub struct Runner {
     pub poll_max: String,
     /// Jobs: for `exec` and `http` all there are; for the others what the system itself cannot tell about some of its jobs.
     pub job: Vec<Job>,
+
+    /// kernelci only: the instance.
+    pub kernelci: Option<Kernelci>,
 
     /// exec only: folder for the state, logs and working folders of runs.
     pub directory: Option<String>,
@@ -96,6 +99,7 @@ impl Default for Runner {
             poll_min: "10s".into(),
             poll_max: "5m".into(),
             job: Vec::new(),
+            kernelci: None,
             directory: None,
             processes_max: None,
             grace: None,

@@ -64,7 +64,7 @@ fn the_example_is_accepted_without_a_warning() {
     let settings = right(&example());
     assert_eq!(settings.warnings(), &[] as &[String]);
     let kinds: Vec<String> = settings.runners.iter().map(|runner| runner.module().to_string()).collect();
-    assert_eq!(kinds, ["github_actions", "gitlab_ci", "exec", "http"], "each module is shown");
+    assert_eq!(kinds, ["github_actions", "gitlab_ci", "exec", "http", "kernelci"], "each module is shown");
 }
 
 #[test]

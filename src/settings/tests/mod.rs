@@ -71,6 +71,8 @@ pub(super) fn given() -> BTreeMap<String, String> {
         ("/run/secrets/gitlab-webhook-token", OTHER_HOOK),
         ("GITLAB_TOKEN", "glpat-6f1d3c5a9b8e"),
         ("BUILDER_TOKEN", "b-6f1d3c5a9b8e"),
+        ("KERNELCI_TOKEN", "k-6f1d3c5a9b8e"),
+        ("KERNELCI_PIPELINE_TOKEN", "p-6f1d3c5a9b8e"),
     ];
     secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }

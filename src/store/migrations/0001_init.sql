@@ -191,6 +191,16 @@ CREATE TABLE audit (
 CREATE INDEX audit_of_job ON audit (forge, repo, number, job, id);
 CREATE INDEX audit_age ON audit (at);
 
+CREATE TABLE requests (
+    client TEXT   NOT NULL,
+    key    TEXT   NOT NULL,
+    body   TEXT   NOT NULL,
+    answer TEXT   NOT NULL,
+    at     BIGINT NOT NULL,
+    PRIMARY KEY (client, key)
+);
+CREATE INDEX requests_age ON requests (at);
+
 CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL

@@ -26,4 +26,4 @@ macro_rules! on_both_forges {
     };
 }
 pub(crate) use on_both_forges;
-pub(crate) use stage::{HEAD, SECRET, Side, Stage};
+pub(crate) use stage::{HEAD, NEXT, SECRET, START_MS, Script, Side, Stage};

@@ -24,7 +24,7 @@ const REPO: &str = "acme/board";
 pub const SECRET: &str = "story-webhook-secret-of-enough-bytes";
 const TOKEN: &str = "story-token-that-opens-the-sandbox";
 const SIGNING: &str = "whsec_c3Rvcnktc2lnbmluZy1rZXktb2YtMzItYnl0ZXMtISE=";
-const START_MS: i64 = 1_780_000_000_000;
+pub const START_MS: i64 = 1_780_000_000_000;
 
 /// Which forge a story plays on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -554,7 +554,15 @@ pattern = "board-*"
 
 fn secrets() -> BTreeMap<String, String> {
     let key = include_str!("../../fixtures/github/app-key.pem");
-    [("SECRET", SECRET), ("TOKEN", TOKEN), ("SIGNING", SIGNING), ("KEY", key)]
-        .map(|(k, v)| (k.to_owned(), v.to_owned()))
-        .into()
+    [
+        ("SECRET", SECRET),
+        ("TOKEN", TOKEN),
+        ("SIGNING", SIGNING),
+        ("KEY", key),
+        ("MAESTRO", "maestro-token-6f1d3c5a9b8e"),
+        ("WRONG", "wrong-token-0a8b6c4d2e0f"),
+        ("PIPELINE", "eyJhbGciOiJIUzI1NiJ9.e30.c2ln"),
+    ]
+    .map(|(k, v)| (k.to_owned(), v.to_owned()))
+    .into()
 }

@@ -11,12 +11,12 @@ use http::{HeaderMap, StatusCode, header};
 use reqwest::{Client, RequestBuilder, Response};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::super::log_text;
+use super::log_text;
 use crate::domain::Timestamp;
 use crate::ports::CallError;
 
 /// Largest answer that is read, in bytes.
-pub(super) const ANSWER_BYTES_MAX: usize = 1 << 20;
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// How much of a log is read through to get at its end, in bytes, where the system sends all of it.
 const LOG_BYTES_READ_MAX: usize = 64 << 20;
@@ -35,14 +35,18 @@ const SECRET_BYTES_MIN: usize = 6;
 
 /// A whole answer.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub struct Answer {
+    /// Its status code.
     pub status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
 }
 
 /// Makes the client. `timeout` bounds a whole exchange.
-pub(super) fn client(timeout: Duration) -> reqwest::Result<Client> {
+///
+/// # Errors
+/// When the TLS side cannot be set up.
+pub fn client(timeout: Duration) -> reqwest::Result<Client> {
     Client::builder()
         .user_agent(concat!("retest-bot/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
@@ -59,7 +63,7 @@ pub(super) fn client(timeout: Duration) -> reqwest::Result<Client> {
 ///
 /// # Errors
 /// `Unreachable` when no connection was made; `Unknown` when the answer did not come, or not whole.
-pub(super) async fn send(request: RequestBuilder) -> Result<Answer, CallError> {
+pub async fn send(request: RequestBuilder) -> Result<Answer, CallError> {
     let mut response = request.send().await.map_err(|e| failure(&e))?;
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|e| failure(&e))? {
@@ -75,7 +79,7 @@ pub(super) async fn send(request: RequestBuilder) -> Result<Answer, CallError> {
 ///
 /// # Errors
 /// As [`send`]; an unsuccessful answer is no error here, the caller words it.
-pub(super) async fn send_for_tail(request: RequestBuilder, bytes_max: usize) -> Result<Tail, CallError> {
+pub async fn send_for_tail(request: RequestBuilder, bytes_max: usize) -> Result<Tail, CallError> {
     let request = request.header(header::RANGE, format!("bytes=-{}", bytes_max.max(1)));
     let mut response = request.send().await.map_err(|e| failure(&e))?;
     if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
@@ -104,9 +108,14 @@ pub(super) async fn send_for_tail(request: RequestBuilder, bytes_max: usize) -> 
 
 /// What asking for a log gave.
 #[derive(Debug)]
-pub(super) enum Tail {
+pub enum Tail {
     /// Its end.
-    Read { bytes: Vec<u8>, cut: bool },
+    Read {
+        /// The last bytes.
+        bytes: Vec<u8>,
+        /// Whether something came before them.
+        cut: bool,
+    },
     /// Something else than a log.
     Answered(Answer),
 }
@@ -116,13 +125,21 @@ async fn words_of(response: &mut Response) -> Bytes {
     response.chunk().await.ok().flatten().unwrap_or_default()
 }
 
+/// The head of an answer with the beginning of its body, for the words of a refusal.
+pub async fn beginning_of(mut response: Response) -> Answer {
+    let body = words_of(&mut response).await;
+    Answer { status: response.status(), headers: response.headers().clone(), body }
+}
+
 fn starts_at_zero(headers: &HeaderMap) -> bool {
     let range = headers.get(header::CONTENT_RANGE).and_then(|value| value.to_str().ok());
     range.is_some_and(|range| range.trim().starts_with("bytes 0-"))
 }
 
+/// What a request that got no whole answer means.
+///
 /// reqwest's words hold the address, and an address may hold a token: they are left out.
-fn failure(error: &reqwest::Error) -> CallError {
+pub fn failure(error: &reqwest::Error) -> CallError {
     let (kind, sent) = match error {
         e if e.is_builder() => return CallError::refused("the request cannot be built"),
         e if e.is_connect() => ("no connection", false),
@@ -145,13 +162,13 @@ impl Answer {
     ///
     /// # Errors
     /// `Unknown`: it succeeded, and what it says cannot be read.
-    pub(super) fn json(&self) -> Result<serde_json::Value, CallError> {
+    pub fn json(&self) -> Result<serde_json::Value, CallError> {
         serde_json::from_slice(&self.body)
             .map_err(|e| CallError::Unknown { log: format!("the answer is no JSON: {e}") })
     }
 
     /// What an unsuccessful answer means.
-    pub(super) fn failure(&self, who: &str, secrets: &[SecretString], now: Timestamp) -> CallError {
+    pub fn failure(&self, who: &str, secrets: &[SecretString], now: Timestamp) -> CallError {
         let words = mask(&self.words(), secrets);
         let log = format!("{who} answered {}: {words}", self.status);
         match self.status.as_u16() {
@@ -199,7 +216,7 @@ impl Answer {
 }
 
 /// The text without our secrets.
-pub(super) fn mask(text: &str, secrets: &[SecretString]) -> String {
+pub fn mask(text: &str, secrets: &[SecretString]) -> String {
     let long = secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| secret.len() >= SECRET_BYTES_MIN);
     long.fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
 }
