@@ -223,6 +223,7 @@ impl World {
         let mut made = Made { repo: scene.repo, left: plan.leave, retries: Vec::new(), joined: scene.open };
         if narrowed && scene.snapshot.jobs.is_empty() {
             let text = "no job of that name and platform is known there".to_owned();
+            made.left.clear();
             made.left.push(LeaveItem { name: String::new(), reason: Reason::Unknown, text });
         }
         for item in &plan.start {

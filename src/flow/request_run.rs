@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// Takes a registered job into the record, and says whether it was news.
+    /// Takes a registered job into the record, and says whether the job is new there.
     ///
     /// # Errors
     /// When the store fails.
@@ -177,9 +177,10 @@ impl World {
     ) -> Result<bool, FlowError> {
         let declared = self.runner_for(repo, &job.seen).map(|entry| entry.runner.name().clone());
         let mut tx = self.store.begin().await?;
-        let news = self.take_listed(&mut tx, (&repo.key, sha), job, runner.or(declared.as_ref())).await?;
+        let known = tx.job(&repo.key, sha, &job.seen.name, &job.seen.scope).await?;
+        self.take_listed(&mut tx, (&repo.key, sha), job, runner.or(declared.as_ref())).await?;
         tx.commit().await?;
-        Ok(news)
+        Ok(known.is_none())
     }
 
     /// Cancels a retry for a client; one that is over stays as it is.

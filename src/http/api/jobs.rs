@@ -93,13 +93,12 @@ pub(super) async fn put(
     let (put, _): (JobPut, _) = wire::read(&http, &headers, body).await?;
     let runner = runner(&http, &repo, put.runner.as_deref())?;
     let told = told(&job, put, http.world.now())?;
-    let news = http.world.register(&repo, &sha, &told, runner.as_ref()).await?;
-    tracing::info!(client = %caller.client().name, repository = %repo.full_name, head = %sha, job, news, "a job was told");
+    let fresh = http.world.register(&repo, &sha, &told, runner.as_ref()).await?;
+    tracing::info!(client = %caller.client().name, repository = %repo.full_name, head = %sha, job, fresh, "a job was told");
     let named = JobQuery::Named(vec![job]);
     let jobs = http.world.store.jobs(&repo.key, &sha, &named).await?;
     let kept = jobs.iter().find(|j| j.newest.name == told.seen.name && j.newest.scope == told.seen.scope);
     let kept = kept.ok_or_else(|| Problem::unknown("the job was forgotten in between; send it again"))?;
-    let fresh = news && kept.runs == 1 && kept.newest.at == told.seen.at;
     let status = if fresh { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(JobOut::new(kept))).into_response())
 }

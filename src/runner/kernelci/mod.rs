@@ -119,6 +119,9 @@ struct Awaited {
     /// The counter that only it can have; none where the pipeline chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     counter: Option<i64>,
+    /// The node that is repeated; it stands for the new one until that has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
     /// The nodes of that place that were there before.
     known: Vec<String>,
     /// Made after this, in the API's own milliseconds: the newest of the known ones.
@@ -146,7 +149,6 @@ impl Awaited {
 struct Prepared {
     build: Node,
     kind: Kind,
-    source: Option<String>,
     awaited: Awaited,
 }
 
@@ -250,11 +252,12 @@ impl KernelCi {
             // Another platform stands in another lab; the runtime of a build is the farm's choice.
             runtime: runtime.filter(|_| kind == Kind::Job && !moved),
             counter: Some(used.saturating_add(1).max(self.config.counter_min)),
+            source: source.as_ref().map(|node| node.id().to_owned()),
             known: there.iter().map(|node| node.id().to_owned()).collect(),
             after_ms,
             until_ms: now.plus(self.config.appears_within).ms(),
         };
-        Ok(Prepared { build, kind, source: source.map(|node| node.id().to_owned()), awaited })
+        Ok(Prepared { build, kind, awaited })
     }
 
     /// The one job of an order, when these fields of it may be changed.
@@ -284,7 +287,7 @@ impl KernelCi {
             "jobfilter": [filter],
             "platform_filter": awaited.platform.iter().collect::<Vec<_>>(),
             "retry_counter": awaited.counter,
-            "debug": {"retry_by": prepared.source, "retry": "manual", "retry_key": job.key.as_str()},
+            "debug": {"retry_by": awaited.source, "retry": "manual", "retry_key": job.key.as_str()},
         });
         if let (Some(event), Value::Object(fields)) = (event.as_object_mut(), laid_over) {
             for stale in ["previous_state", "previous_result", "created", "updated"] {
@@ -315,12 +318,12 @@ impl KernelCi {
         }
         prepared.awaited.counter = None;
         self.remember(&job.key, &prepared.awaited, now);
-        self.api.jobretry(prepared.source.as_deref().unwrap_or_default(), now).await
+        self.api.jobretry(prepared.awaited.source.as_deref().unwrap_or_default(), now).await
     }
 
     /// The pipeline's endpoint repeats one job node as it was, and knows nothing else.
     fn may_fall_back(&self, prepared: &Prepared, job: &JobOrder) -> bool {
-        let plain = prepared.kind == Kind::Job && prepared.source.is_some() && job.overrides.is_empty();
+        let plain = prepared.kind == Kind::Job && prepared.awaited.source.is_some() && job.overrides.is_empty();
         plain && self.api.has_fallback()
     }
 
@@ -410,7 +413,7 @@ impl Runner for KernelCi {
                     Err(DispatchError::Parked { .. }) => return Ok(Found::CannotTell),
                 };
                 prepared.awaited.counter = None;
-                prepared.awaited.known = prepared.source.into_iter().collect();
+                prepared.awaited.known = prepared.awaited.source.iter().cloned().collect();
                 prepared.awaited.after_ms += 1;
                 self.remember(&job.key, &prepared.awaited, self.clock.now());
                 prepared.awaited
@@ -443,7 +446,7 @@ impl Runner for KernelCi {
                         state: if waits { JobState::Pending } else { JobState::Lost },
                         cause: (!waits).then_some(gone),
                         url: None,
-                        run: None,
+                        run: awaited.source.map(RunRef::new),
                         order: handle.order,
                     });
                 }

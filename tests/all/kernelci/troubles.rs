@@ -142,6 +142,7 @@ async fn a_list_that_is_cut_off_is_asked_for_again(side: Side) {
     site.kernelci.wire().break_next(Some(Method::GET), "/latest/nodes", 2, Fault::Truncate);
     site.stage.comment("tom", "/retest baseline-x86").await;
     site.pass_s(60).await;
+    site.pass_s(60).await;
     assert_eq!(site.kernelci.events().len(), 1, "{}", site.stage.report());
     site.end_story().await;
 }
