@@ -67,9 +67,8 @@ pub fn recorded(text: &str) -> String {
 
 fn words(text: &str) -> String {
     let inert = |part: &str| {
-        let part = part.replace(['@', '#', '!', '[', ']', '*', '_', '|', '~', '\\', '&', '$', '%'], "");
-        let part = part.replace("://", " ").replace("www.", "www ");
-        part.replace('<', "&lt;").replace('>', "&gt;")
+        let word = |word: &str| if is_word(word) { word.to_owned() } else { code(word) };
+        part.split(' ').map(word).collect::<Vec<_>>().join(" ")
     };
     let even = text.matches('`').count().is_multiple_of(2);
     if !even {
@@ -77,6 +76,15 @@ fn words(text: &str) -> String {
     }
     let parts = text.split('`').enumerate().map(|(at, part)| if at % 2 == 1 { code(part) } else { inert(part) });
     parts.collect()
+}
+
+/// Whether a word can stand as it is: letters, digits and the usual marks, and nothing that a forge makes a link of
+/// (`GH-12`, `www.…`, the digits of a commit).
+fn is_word(word: &str) -> bool {
+    let usual = word.chars().all(|c| c.is_alphanumeric() || "'\"(),.;:-–—+=?→…".contains(c));
+    let folded = word.to_lowercase();
+    let commit = folded.split(|c: char| !c.is_ascii_hexdigit()).any(|run| run.len() >= 7);
+    usual && !commit && !folded.contains("gh-") && !folded.contains("www.")
 }
 
 /// The same inside a table cell, where GitHub's tables split at a bare `|` even within code.
@@ -87,7 +95,8 @@ pub(super) fn code_in_table(text: &str) -> String {
 /// A link with our own label, or the label alone when the address is not a plain `http(s)` one.
 pub fn link(label: &str, url: Option<&str>) -> String {
     match url {
-        Some(url) if is_plain_url(url) => format!("[{label}]({url})"),
+        // Markdown would read `&copy=1` in an address as a sign of its own.
+        Some(url) if is_plain_url(url) => format!("[{label}]({})", url.replace('&', "&amp;")),
         _ => label.to_owned(),
     }
 }
@@ -134,6 +143,8 @@ mod tests {
     #[test]
     fn only_a_plain_web_address_becomes_a_link() {
         assert_eq!(link("run", Some("https://ci.example/job/1?a=b")), "[run](https://ci.example/job/1?a=b)");
+        let two = link("run", Some("https://ci.example/?a=b&copy=1"));
+        assert_eq!(two, "[run](https://ci.example/?a=b&amp;copy=1)", "not the copyright sign");
         for bad in ["javascript:alert(1)", "https://a/) [x](y", "https://a/<b>", "ftp://a/b", "https://a b/"] {
             assert_eq!(link("run", Some(bad)), "run", "{bad}");
         }

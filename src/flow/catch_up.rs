@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::world::{FlowError, Progress, World};
 use crate::domain::Timestamp;
-use crate::store::{Accepted, NewDelivery};
+use crate::store::NewDelivery;
 
 /// How far a look reaches back before the last one: clocks differ, and a forge may show a comment late.
 const OVERLAP: Duration = Duration::from_secs(120);
@@ -36,7 +36,8 @@ impl World {
                     for wanted in comments {
                         let new =
                             NewDelivery { forge: repo.key.forge.clone(), id: wanted.id, event: wanted.event, at: now };
-                        if self.store.accept(new).await? == Accepted::Stored {
+                        if let Some(stored) = self.store.take_in(new).await? {
+                            self.take_up(stored);
                             done += 1;
                         }
                     }
@@ -54,7 +55,6 @@ impl World {
         }
         if done > 0 {
             tracing::info!(comments = done, "caught up with comments that no webhook brought");
-            self.wake.intake.notify_one();
         }
         Ok(Progress { done })
     }

@@ -1,30 +1,30 @@
 //! Works on one comment or button: what was asked, may they, which jobs, and the answer, stored in one transaction.
 //!
 //! Order of the rules: own and foreign bots, edits and old comments fall out before anybody is asked; the head is bound
-//! to what was known when the comment arrived; rights are looked up; then `decide` plans. Read next: `dispatch.rs`.
+//! to what was known when the comment arrived; rights are looked up, while the record is read; then `decide` plans.
+//! Read next: `keep.rs`, `dispatch.rs`.
 
 use std::collections::BTreeMap;
 
 use retest_commands::{Command, Parsed, ParsedCommand, Retest};
 
-use super::dispatch::Order;
 use super::lines::{
-    as_retest, audit_line, cancel_lines, cancelled, dispatch_key, forced, help_lines, joined, leave_line, line,
-    mistake_line, refusal_line, right_of, started_text, title, whole,
+    as_retest, cancel_lines, cancelled, dispatch_key, forced, help_lines, leave_line, line, mistake_line, refusal_line,
+    right_of, started_text, title, whole,
 };
 use super::points::Point;
-use super::snapshot::AskError;
+use super::snapshot::{AskError, job_query};
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
-    Answer, AnswerLine, Ask, Authorised, JobView, LastHour, Needed, Reason, Refusal, RefusalKind, Snapshot, StartItem,
-    Verb, Wish, authorise, code, is_own_text, job_list, needed,
+    AnswerLine, Ask, Authorised, JobView, LastHour, Needed, Reason, Refusal, RefusalKind, Snapshot, StartItem, Verb,
+    Wish, authorise, code, is_own_text, job_list, needed,
 };
 use crate::domain::{
     Actor, Change, ChangeAction, CommentAction, CommentEvent, CommentRef, CommitSha, ForgeEvent, PressEvent, Pressed,
-    Repo, Retry, RetryEvent, RetryId, RetryState, Series, Timestamp, WaitOn,
+    Repo, Retry, RetryId, RetryState, Role, Series, Timestamp, WaitOn,
 };
-use crate::ports::{CallError, Forge, Reaction};
-use crate::store::{PostKind, StoredDelivery};
+use crate::ports::{CallError, Forge};
+use crate::store::{CommandView, PostKind, StoredDelivery, ViewQuery};
 
 /// Failed tries after which a command is answered with "could not look it up".
 const TRIES_MAX: u32 = 6;
@@ -32,31 +32,38 @@ const TRIES_MAX: u32 = 6;
 /// A comment that arrives later than this may be about a head that its writer did not see.
 const FRESH: std::time::Duration = std::time::Duration::from_secs(120);
 
+/// The time over which retries are counted against the limits.
+const HOUR: std::time::Duration = std::time::Duration::from_secs(3_600);
+
 /// The identifier of our check run's button.
 pub(super) const BUTTON: &str = "retest-failed";
 
 /// What was asked, by a comment or by a button.
-struct Asked<'a> {
-    forge: &'a dyn Forge,
-    repo: Repo,
-    change: Change,
-    actor: Actor,
-    comment: Option<CommentRef>,
-    internal: bool,
+pub(super) struct Asked<'a> {
+    pub forge: &'a dyn Forge,
+    pub repo: Repo,
+    pub change: Change,
+    pub actor: Actor,
+    pub comment: Option<CommentRef>,
+    pub internal: bool,
     /// Whether the head is known that the change had when this was asked.
-    head_seen: bool,
-    delivery: &'a StoredDelivery,
+    pub head_seen: bool,
+    pub delivery: &'a StoredDelivery,
+    /// What was read at once; none when it is not about the present head.
+    pub view: Option<CommandView>,
+    /// The asker's role, when it was looked up meanwhile.
+    pub role: Option<Result<Role, CallError>>,
 }
 
 /// What commands come to: everything that is stored in the one transaction.
 #[derive(Default)]
-struct Outcome {
-    answers: Vec<(String, Vec<AnswerLine>)>,
-    start: Vec<Retry>,
-    cancel: Vec<RetryId>,
-    approve: Option<CommitSha>,
-    refused: bool,
-    informed: bool,
+pub(super) struct Outcome {
+    pub answers: Vec<(String, Vec<AnswerLine>)>,
+    pub start: Vec<Retry>,
+    pub cancel: Vec<RetryId>,
+    pub approve: Option<CommitSha>,
+    pub refused: bool,
+    pub informed: bool,
 }
 
 impl World {
@@ -107,16 +114,23 @@ impl World {
             tx.commit().await?;
             return Ok(());
         };
-        let (change, head_then) = self.change_for(forge, delivery, comment).await?;
+        let (view, role) = self.look(forge, delivery, comment, &parsed).await?;
+        let (change, head_then, view) = self.change_for(forge, delivery, comment, view).await?;
+        let repo = match &view {
+            Some(view) => view.repo.clone(),
+            None => self.store.repo(&comment.repo.key).await?,
+        };
         let asked = Asked {
             forge,
-            repo: self.store.repo(&comment.repo.key).await?.unwrap_or_else(|| comment.repo.clone()),
+            repo: repo.unwrap_or_else(|| comment.repo.clone()),
             change,
             actor: comment.author.clone(),
             comment: Some(comment.comment.clone()),
             internal: comment.internal,
             head_seen: head_then.is_some() && delivery.at.since(comment.created_at) <= FRESH,
             delivery,
+            view,
+            role,
         };
         let gate = self.gate(&asked.change, head_then.as_ref(), comment.created_at, delivery.at);
         let outcome = match gate {
@@ -155,6 +169,8 @@ impl World {
                 internal: false,
                 head_seen: true,
                 delivery,
+                view: None,
+                role: None,
             };
             let outcome = self.answer_all(&asked, &parsed).await?;
             // The press has set our check back at the forge: it must be posted again, whatever came of it.
@@ -181,20 +197,57 @@ impl World {
         }
     }
 
-    /// The change of a comment, and the head that the commenter can have seen.
+    /// Reads what a comment's commands need of the record; meanwhile looks up the writer's role, unless the comment will be
+    /// refused without it.
+    async fn look(
+        &self,
+        forge: &dyn Forge,
+        delivery: &StoredDelivery,
+        comment: &CommentEvent,
+        parsed: &Parsed,
+    ) -> Result<(CommandView, Option<Result<Role, CallError>>), AskError> {
+        let meant = parsed.commands.iter().find_map(|one| match &one.command {
+            Command::Retest(wish) if !wish.flags.with_needs => Some(needed(&wish.selection)),
+            Command::Test(wish) => Some(needed(&as_retest(wish).selection)),
+            _ => None,
+        });
+        let jobs = job_query(meant.as_ref().unwrap_or(&Needed::All));
+        let query = ViewQuery {
+            change: &comment.change,
+            arrived: delivery.row,
+            asker: comment.author.id,
+            since: self.now().minus(HOUR),
+            jobs: &jobs,
+        };
+        let asks = !parsed.commands.is_empty()
+            && comment.open
+            && self.is_confirmed(&comment.change)
+            && delivery.at.since(comment.created_at) <= self.rules.comment_age_max;
+        let role = async {
+            match asks {
+                true => Some(self.role(forge, &comment.repo, &comment.author).await),
+                false => None,
+            }
+        };
+        let (view, role) = tokio::join!(self.store.command_view(&query), role);
+        Ok((view?, role))
+    }
+
+    /// The change of a comment, the head that the commenter can have seen, and the view of the record if it is about the
+    /// change as it is now.
     async fn change_for(
         &self,
         forge: &dyn Forge,
         delivery: &StoredDelivery,
         comment: &CommentEvent,
-    ) -> Result<(Change, Option<CommitSha>), AskError> {
-        let stored = self.store.change(&comment.change, delivery.row).await?;
-        let then = stored.as_ref().and_then(|s| s.head_then.clone());
-        if let Some(stored) = stored {
+        view: CommandView,
+    ) -> Result<(Change, Option<CommitSha>, Option<CommandView>), AskError> {
+        let then = view.change.as_ref().and_then(|s| s.head_then.clone());
+        if let Some(stored) = &view.change {
             // A push or a close that no webhook told of would bind the command to the wrong head for ever.
             let known = self.is_confirmed(&comment.change) && stored.change.open == comment.open;
             if known && comment.head.as_ref().is_none_or(|head| *head == stored.change.head) {
-                return Ok((stored.change, comment.head.clone().or(then)));
+                return Ok((stored.change.clone(), comment.head.clone().or(then), Some(view)));
             }
         }
         let change = forge.change(&comment.repo, comment.change.number).await?;
@@ -204,7 +257,7 @@ impl World {
         self.take_change(&mut tx, &change, action, (delivery.row, delivery.at)).await?;
         let change = tx.change(&comment.change).await?.unwrap_or(change);
         tx.commit().await?;
-        Ok((change, comment.head.clone().or(then)))
+        Ok((change, comment.head.clone().or(then), None))
     }
 
     /// The rules that refuse a whole comment without asking anybody.
@@ -245,7 +298,11 @@ impl World {
         if parsed.commands.is_empty() {
             return Ok(outcome);
         }
-        let role = match self.role(asked.forge, &asked.repo, &asked.actor).await {
+        let role = match asked.role.clone() {
+            Some(role) => role,
+            None => self.role(asked.forge, &asked.repo, &asked.actor).await,
+        };
+        let role = match role {
             Ok(role) => role,
             Err(error) if error.is_passing() && asked.delivery.tries < TRIES_MAX => return Err(error.into()),
             Err(error) => {
@@ -255,7 +312,10 @@ impl World {
                 return Ok(refused_whole(parsed, &Refusal::new(RefusalKind::RightsUnknown, text)));
             }
         };
-        let mut retries = self.store.retries_of(&asked.change.key, &asked.change.head).await?;
+        let mut retries = match &asked.view {
+            Some(view) => view.retries.clone(),
+            None => self.store.retries_of(&asked.change.key, &asked.change.head).await?,
+        };
         for one in &parsed.commands {
             let may = |ask| authorise(ask, &asked.change, &asked.actor, role, &self.rules.rights);
             let title = title(&one.command);
@@ -314,9 +374,10 @@ impl World {
         // What a chained job needs may be any job of the revision.
         let needed = if wish.flags.with_needs { Needed::All } else { needed(&wish.selection) };
         let place = (&asked.repo, &asked.change);
-        let mut record = self.complete_record(asked.forge, place, &needed).await?;
+        let mut record = self.complete_record(asked.forge, place, &needed, asked.view.as_ref()).await?;
         let last_hour = self.last_hour(asked, &outcome.start).await?;
-        let mut snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
+        let seen = asked.view.as_ref().filter(|_| !record.changed).and_then(|view| view.jobs_of(&job_query(&needed)));
+        let mut snapshot = self.snapshot(asked.forge, place, (&needed, seen), retries).await?;
         snapshot.last_hour = last_hour;
         let wish_now = Wish {
             verb,
@@ -330,7 +391,7 @@ impl World {
         if plan.start.is_empty() && !record.listed {
             // Nothing to start: before that is said, make sure that no webhook was lost.
             record.gap = self.list_record(asked.forge, &asked.repo, &asked.change).await?;
-            snapshot = self.snapshot(asked.forge, place, &needed, retries).await?;
+            snapshot = self.snapshot(asked.forge, place, (&needed, None), retries).await?;
             snapshot.last_hour = last_hour;
             plan = crate::decide::plan(&snapshot, &wish_now, &proof);
         }
@@ -365,8 +426,10 @@ impl World {
 
     /// How many retries the change and the asker had within the last hour, those of this very comment among them.
     async fn last_hour(&self, asked: &Asked<'_>, planned: &[Retry]) -> Result<LastHour, AskError> {
-        let since = self.now().minus(std::time::Duration::from_secs(3_600));
-        let mut used = self.store.retries_since(&asked.change.key, asked.actor.id, since).await?;
+        let mut used = match &asked.view {
+            Some(view) => view.last_hour,
+            None => self.store.retries_since(&asked.change.key, asked.actor.id, self.now().minus(HOUR)).await?,
+        };
         let planned = u32::try_from(planned.len()).unwrap_or(u32::MAX);
         used.change = used.change.saturating_add(planned);
         used.asker = used.asker.saturating_add(planned);
@@ -424,86 +487,13 @@ impl World {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let place = (&asked.repo, &asked.change);
-        self.complete_record(asked.forge, place, &Needed::All).await?;
-        let snapshot: Snapshot = self.snapshot(asked.forge, place, &Needed::All, retries).await?;
+        self.complete_record(asked.forge, place, &Needed::All, None).await?;
+        let snapshot: Snapshot = self.snapshot(asked.forge, place, (&Needed::All, None), retries).await?;
         let mut lines: Vec<AnswerLine> = job_list(&snapshot, &proof).iter().map(leave_line).collect();
         if lines.is_empty() {
             lines.push(whole(Reason::Nothing, format!("no job is known on {}", code(asked.change.head.short()))));
         }
         Ok(Ok(lines))
-    }
-
-    /// Stores everything that a comment came to, and claims what can start at once: one transaction.
-    async fn keep(&self, asked: &Asked<'_>, outcome: Outcome) -> Result<(), FlowError> {
-        let now = self.now();
-        let key = &asked.change.key;
-        let head = &asked.change.head;
-        let mut tx = self.store.begin().await?;
-        tx.put_repo(&asked.repo).await?;
-        if let Some(sha) = &outcome.approve
-            && let Some(mut change) = tx.change(key).await?
-        {
-            change.approved_head = Some(sha.clone());
-            tx.put_change(&change, asked.delivery.row).await?;
-        }
-        for id in &outcome.cancel {
-            if let Some(mut retry) = tx.retry(*id).await? {
-                self.abandon(&mut tx, &mut retry, RetryEvent::CancelAsked, now).await?;
-            }
-        }
-        let mut answers = outcome.answers.clone();
-        let mut stored = Vec::new();
-        for mut retry in outcome.start.iter().cloned() {
-            if let Some(id) = tx.new_retry(&retry, None).await? {
-                retry.id = id;
-                let what = format!("requested by {}: {}", retry.asker.login, retry.why);
-                tx.audit(key, head, retry.job.as_str(), &what, now).await?;
-                stored.push(retry);
-            } else {
-                joined(&mut answers, &retry);
-            }
-        }
-        let started = !stored.is_empty();
-        stored.retain(|retry| retry.state == RetryState::Requested); // the others wait for jobs
-        let orders: Vec<Order> = self.claim(&mut tx, stored, now).await?;
-        for (command, lines) in &answers {
-            let answer = Answer {
-                asker: asked.actor.login.clone(),
-                command: command.clone(),
-                lines: lines.clone(),
-                head: head.short().to_owned(),
-                delivery: asked.delivery.id.to_string(),
-                internal: asked.internal,
-            };
-            tx.put_answer(key, head, &answer, now).await?;
-            for line in lines {
-                let job = line.job.as_ref().map_or("", |j| j.as_str());
-                tx.audit(key, head, job, &audit_line(&answer, line), now).await?;
-            }
-        }
-        if let Some(comment) = asked.comment.as_ref().filter(|_| self.rules.reactions) {
-            let reaction = reaction_for(&outcome, started);
-            tx.want_reaction(key, comment, reaction, now).await?;
-        }
-        tx.want_report(key, head, now.plus(self.rules.report_delay)).await?;
-        tx.done(asked.delivery.row, None).await?;
-        tx.commit().await?;
-        self.reach(Point::Planned)?;
-        self.hand_over(orders);
-        self.wake.report.notify_one();
-        Ok(())
-    }
-}
-
-fn reaction_for(outcome: &Outcome, started: bool) -> Reaction {
-    if started {
-        Reaction::Started
-    } else if !outcome.cancel.is_empty() || outcome.approve.is_some() {
-        Reaction::Done
-    } else if outcome.informed && !outcome.refused {
-        Reaction::Seen
-    } else {
-        Reaction::Refused
     }
 }
 

@@ -8,9 +8,11 @@ use std::sync::{Arc, PoisonError};
 
 use super::points::Point;
 use super::world::{FlowError, Progress, RunnerEntry, World};
-use crate::domain::{Repo, Retry, RetryEvent, RetryState, RunHandle, RunObservation, RunOrder, Timestamp, WaitOn};
+use crate::domain::{
+    Repo, RepoKey, Retry, RetryEvent, RetryState, RunHandle, RunObservation, RunOrder, Timestamp, WaitOn,
+};
 use crate::ports::{CallError, DispatchError, DispatchOrder, JobOrder, Started};
-use crate::store::Tx;
+use crate::store::{GroupFacts, Tx};
 
 /// Retries looked at per pass.
 const BATCH: u32 = 200;
@@ -21,12 +23,28 @@ pub(super) struct Order {
     first: Retry,
     rest: Vec<Retry>,
     whole_group: bool,
+    /// The repository, and the version of the store at which all of this was so.
+    as_of: Option<(u64, Repo)>,
+}
+
+/// What becomes of retries that are to be started.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    /// The calls to be made; their retries are claimed.
+    pub orders: Vec<Order>,
+    /// Retries whose group is busy.
+    pub parked: Vec<Retry>,
 }
 
 impl Order {
     /// A call for one retry.
     pub(super) const fn one(retry: Retry) -> Self {
-        Self { first: retry, rest: Vec::new(), whole_group: false }
+        Self { first: retry, rest: Vec::new(), whole_group: false, as_of: None }
+    }
+
+    /// The same call, as was so at this version of the store.
+    pub(super) fn as_of(self, version: u64, repo: &Repo) -> Self {
+        Self { as_of: Some((version, repo.clone())), ..self }
     }
 
     /// The retries.
@@ -41,12 +59,8 @@ impl World {
     /// # Errors
     /// When the store fails.
     pub async fn dispatch_pass(self: &Arc<Self>) -> Result<Progress, FlowError> {
-        // What a command just handed over leaves at once; the look for what else is due comes after.
-        let handed_over = std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut done = handed_over.len();
-        self.carry_out_all(handed_over);
         let due = self.claim_due().await?;
-        done += due.len();
+        let mut done = due.len();
         self.carry_out_all(due);
         done += self.cancel_due().await?;
         Ok(Progress { done })
@@ -59,10 +73,15 @@ impl World {
         }
     }
 
-    /// Hands claimed retries over to the next pass without waiting for a look into the store.
+    /// Hands claimed retries over to be started as soon as the command that claimed them is done with.
     pub(super) fn hand_over(&self, orders: Vec<Order>) {
         self.handed_over.lock().unwrap_or_else(PoisonError::into_inner).extend(orders);
-        self.wake.dispatch.notify_one();
+    }
+
+    /// Starts what commands have handed over, without waiting for a look into the store.
+    pub(super) fn carry_out_handed_over(self: &Arc<Self>) {
+        let orders = std::mem::take(&mut *self.handed_over.lock().unwrap_or_else(PoisonError::into_inner));
+        self.carry_out_all(orders);
     }
 
     async fn claim_due(&self) -> Result<Vec<Order>, FlowError> {
@@ -95,77 +114,81 @@ impl World {
         Ok(orders)
     }
 
-    /// Claims requested retries in the transaction that stored or released them. Those of a group that takes one restart
-    /// at a time are claimed together when they are all its failed jobs, else one by one, the others waiting.
+    /// Claims requested retries in the transaction that stored or released them.
     pub(super) async fn claim(&self, tx: &mut Tx, ready: Vec<Retry>, now: Timestamp) -> Result<Vec<Order>, FlowError> {
-        let mut orders = Vec::new();
-        let mut groups: BTreeMap<(String, String), Vec<Retry>> = BTreeMap::new();
-        for retry in ready {
-            let grouped = self.runner(&retry.runner).is_some_and(|e| e.runner.abilities().needs_group_over);
-            match (&retry.group, grouped) {
-                (Some(group), true) => {
-                    let key = (format!("{}/{}", retry.change.repo.forge, retry.change.repo.id), group.clone());
-                    groups.entry(key).or_default().push(retry);
-                }
-                _ => {
-                    let claimed = self.set_claimed(tx, retry).await?;
-                    orders.push(Order::one(claimed));
+        let mut groups: BTreeMap<RepoKey, GroupFacts> = BTreeMap::new();
+        for retry in &ready {
+            let Some(group) = self.group_of(retry) else { continue };
+            let facts = groups.entry(retry.change.repo.clone()).or_default();
+            if !facts.bad.contains_key(group) {
+                let bad = self.store.bad_in_group(&retry.change.repo, &retry.sha, group).await?;
+                facts.bad.insert(group.to_owned(), bad);
+                if self.store.open_in_group(&retry.change.repo, group).await?.iter().any(|r| r.state.may_have_run()) {
+                    facts.busy.insert(group.to_owned());
                 }
             }
         }
-        for ((_, group), retries) in groups {
-            orders.extend(self.claim_group(tx, &group, retries, now).await?);
-        }
-        Ok(orders)
-    }
-
-    async fn claim_group(
-        &self,
-        tx: &mut Tx,
-        group: &str,
-        mut retries: Vec<Retry>,
-        now: Timestamp,
-    ) -> Result<Option<Order>, FlowError> {
-        let Some(first) = retries.first() else { return Ok(None) };
-        let (repo, sha) = (first.change.repo.clone(), first.sha.clone());
-        let busy = self.store.open_in_group(&repo, group).await?.iter().any(|r| r.state.may_have_run());
-        let mut bad = self.store.bad_in_group(&repo, &sha, group).await?;
-        let mut wanted: Vec<(String, String)> = retries.iter().map(|r| (r.job.to_string(), r.scope.clone())).collect();
-        bad.sort();
-        wanted.sort();
-        let whole_group = wanted.len() > 1 && wanted == bad;
-        let go = if busy {
-            Vec::new()
-        } else if whole_group {
-            std::mem::take(&mut retries)
-        } else {
-            vec![retries.remove(0)]
-        };
-        for mut retry in retries {
-            if let Ok(next) = retry.state.step(RetryEvent::Parked(WaitOn::Group(group.to_owned()))) {
-                retry.state = next;
-            }
-            retry.due_at = now.plus(self.poll_after(&retry));
-            retry.tries += 1;
-            tx.put_retry(&retry, None).await?;
+        let claims = self.claims(ready, &groups, now);
+        for retry in &claims.parked {
+            tx.put_retry(retry, None).await?;
             tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
         }
-        let mut claimed = Vec::new();
-        for retry in go {
-            claimed.push(self.set_claimed(tx, retry).await?);
+        for retry in claims.orders.iter().flat_map(Order::retries) {
+            tx.put_retry(retry, Some(&self.me)).await?;
+            // Before the commit makes the row visible: `follow` takes a claimed row that nobody carries for one left behind.
+            self.fly(&retry.key, true);
         }
-        let mut claimed = claimed.into_iter();
-        Ok(claimed.next().map(|first| Order { first, rest: claimed.collect(), whole_group }))
+        Ok(claims.orders)
     }
 
-    async fn set_claimed(&self, tx: &mut Tx, mut retry: Retry) -> Result<Retry, FlowError> {
-        if let Ok(next) = retry.state.step(RetryEvent::Claimed) {
-            retry.state = next;
+    /// The group of a retry whose runner takes one restart of a group at a time.
+    fn group_of<'r>(&self, retry: &'r Retry) -> Option<&'r str> {
+        let grouped = self.runner(&retry.runner).is_some_and(|e| e.runner.abilities().needs_group_over);
+        retry.group.as_deref().filter(|_| grouped)
+    }
+
+    /// What becomes of retries that are to be started. Those of a group that takes one restart at a time are claimed
+    /// together when they are all its failed jobs, else one by one, the others waiting.
+    pub(super) fn claims(&self, ready: Vec<Retry>, facts: &BTreeMap<RepoKey, GroupFacts>, now: Timestamp) -> Claims {
+        let mut claims = Claims::default();
+        let mut groups: BTreeMap<(RepoKey, String), Vec<Retry>> = BTreeMap::new();
+        for retry in ready {
+            match self.group_of(&retry) {
+                Some(group) => {
+                    let key = (retry.change.repo.clone(), group.to_owned());
+                    groups.entry(key).or_default().push(retry);
+                }
+                None => claims.orders.push(Order::one(claimed(retry))),
+            }
         }
-        tx.put_retry(&retry, Some(&self.me)).await?;
-        // Before the commit makes the row visible: `follow` takes a claimed row that nobody carries for one left behind.
-        self.fly(retry.id, true);
-        Ok(retry)
+        for ((repo, group), mut retries) in groups {
+            let facts = facts.get(&repo);
+            let busy = facts.is_some_and(|facts| facts.busy.contains(&group));
+            let mut bad = facts.and_then(|facts| facts.bad.get(&group)).cloned().unwrap_or_default();
+            let mut wanted: Vec<(String, String)> =
+                retries.iter().map(|r| (r.job.to_string(), r.scope.clone())).collect();
+            bad.sort();
+            wanted.sort();
+            let whole_group = wanted.len() > 1 && wanted == bad;
+            let go = match (busy, whole_group) {
+                (true, _) => Vec::new(),
+                (false, true) => std::mem::take(&mut retries),
+                (false, false) => vec![retries.remove(0)],
+            };
+            for mut retry in retries {
+                if let Ok(next) = retry.state.step(RetryEvent::Parked(WaitOn::Group(group.clone()))) {
+                    retry.state = next;
+                }
+                retry.due_at = now.plus(self.poll_after(&retry));
+                retry.tries += 1;
+                claims.parked.push(retry);
+            }
+            let mut go = go.into_iter().map(claimed);
+            if let Some(first) = go.next() {
+                claims.orders.push(Order { first, rest: go.collect(), whole_group, as_of: None });
+            }
+        }
+        claims
     }
 
     /// Time until the next look at a retry: doubled at each look, between the runner's bounds.
@@ -188,7 +211,7 @@ impl World {
     async fn carry_out(&self, order: Order) -> Result<(), FlowError> {
         let result = self.call_and_save(&order).await;
         for retry in order.retries() {
-            self.fly(retry.id, false);
+            self.fly(&retry.key, false);
         }
         result
     }
@@ -196,27 +219,32 @@ impl World {
     async fn call_and_save(&self, order: &Order) -> Result<(), FlowError> {
         let first = &order.first;
         self.reach(Point::Claimed)?;
-        let (Some(entry), Some(repo)) = (self.runner(&first.runner), self.store.repo(&first.change.repo).await?) else {
+        let repo = match &order.as_of {
+            // Nothing was written since the claim was committed, so head and claim are as it left them.
+            Some((version, repo)) if *version == self.store.version() => Some(repo.clone()),
+            _ => self.store.repo(&first.change.repo).await?,
+        };
+        let (Some(entry), Some(repo)) = (self.runner(&first.runner), repo) else {
             let why = format!("the runner `{}` is no longer configured", first.runner);
             return self.save(order, Err(DispatchError::Call(CallError::refused(why)))).await;
         };
-        if !self.all_claimed(order).await? {
+        if !self.still_holds(order).await? {
             return Ok(()); // cancelled or superseded in the meantime
         }
-        let head = self.store.change(&first.change, i64::MAX).await?;
-        let stands = first.change.is_none() || head.is_some_and(|c| c.change.open && c.change.head == first.sha);
-        if !stands {
-            let mut tx = self.store.begin().await?;
-            for retry in order.retries() {
-                if let Some(mut retry) = tx.retry(retry.id).await? {
-                    self.abandon(&mut tx, &mut retry, RetryEvent::HeadGone, self.now()).await?;
+        let call = dispatch_order(order, repo);
+        let result = {
+            let mut calling = std::pin::pin!(entry.runner.dispatch(&call));
+            tokio::select! {
+                biased;
+                result = &mut calling => result,
+                () = tokio::task::yield_now() => {
+                    // The reaction to the comment goes out while the runner is thinking.
+                    self.wake.report.notify_one();
+                    tracing::info!(runner = %first.runner, jobs = call.jobs.len(), key = %first.key, "dispatching");
+                    calling.await
                 }
             }
-            return Ok(tx.commit().await?);
-        }
-        let call = dispatch_order(order, repo);
-        tracing::info!(runner = %first.runner, jobs = call.jobs.len(), key = %first.key, "dispatching");
-        let result = entry.runner.dispatch(&call).await;
+        };
         if result.is_ok() {
             self.reach(Point::Dispatched)?;
         }
@@ -224,6 +252,29 @@ impl World {
             self.count_failure(first.runner.as_str(), error);
         }
         self.save(order, result).await
+    }
+
+    /// Whether the retries still are as they were claimed and their head is the change's head. What is not is put right.
+    async fn still_holds(&self, order: &Order) -> Result<bool, FlowError> {
+        let first = &order.first;
+        if order.as_of.as_ref().is_some_and(|(version, _)| *version == self.store.version()) {
+            return Ok(true);
+        }
+        if !self.all_claimed(order).await? {
+            return Ok(false);
+        }
+        let head = self.store.change(&first.change, i64::MAX).await?;
+        if first.change.is_none() || head.is_some_and(|c| c.change.open && c.change.head == first.sha) {
+            return Ok(true);
+        }
+        let mut tx = self.store.begin().await?;
+        for retry in order.retries() {
+            if let Some(mut retry) = tx.retry_by_key(&retry.key).await? {
+                self.abandon(&mut tx, &mut retry, RetryEvent::HeadGone, self.now()).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(false)
     }
 
     /// Whether every retry of an order still is as it was claimed; those that are go back to be started by themselves.
@@ -238,7 +289,7 @@ impl World {
         }
         let mut tx = self.store.begin().await?;
         for retry in order.retries() {
-            if let Some(mut retry) = tx.retry(retry.id).await?.filter(|r| r.state == RetryState::Dispatching) {
+            if let Some(mut retry) = tx.retry_by_key(&retry.key).await?.filter(|r| r.state == RetryState::Dispatching) {
                 step(&mut retry, RetryEvent::NotSent);
                 retry.due_at = self.now();
                 tx.put_retry(&retry, None).await?;
@@ -253,7 +304,7 @@ impl World {
         let now = self.now();
         let mut tx = self.store.begin().await?;
         for claimed in order.retries() {
-            let Some(mut retry) = tx.retry(claimed.id).await? else { continue };
+            let Some(mut retry) = tx.retry_by_key(&claimed.key).await? else { continue };
             match &result {
                 Ok(started) => self.save_started(&mut tx, &mut retry, started).await?,
                 Err(DispatchError::Parked { on, look_after }) => {
@@ -374,7 +425,7 @@ impl World {
 
     async fn cancel_unknown(&self, entry: &RunnerEntry, repo: &Repo, retry: &Retry) -> Option<Timestamp> {
         let order = dispatch_order(&Order::one(retry.clone()), repo.clone());
-        if self.flies(retry.id) {
+        if self.flies(&retry.key) {
             return Some(self.now().plus(std::time::Duration::from_secs(1)));
         }
         if let Ok(crate::ports::Found::Sent(started)) = entry.runner.find(&order).await {
@@ -394,6 +445,12 @@ impl World {
         };
         self.metrics.call_failed(system, kind);
     }
+}
+
+/// The retry as it is while its runner is called.
+fn claimed(mut retry: Retry) -> Retry {
+    step(&mut retry, RetryEvent::Claimed);
+    retry
 }
 
 /// The new run comes after the one that it repeats. Runs of our own are counted on from it: their clocks, and whatever

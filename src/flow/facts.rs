@@ -165,7 +165,7 @@ impl World {
         if let Some(handle) = &retry.handle {
             return seen.order >= handle.order;
         }
-        if seen.order <= retry.source_order || self.flies(retry.id) {
+        if seen.order <= retry.source_order || self.flies(&retry.key) {
             return false;
         }
         if retry.state.may_have_run() {

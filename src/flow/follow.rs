@@ -27,7 +27,7 @@ impl World {
     pub async fn follow_pass(self: &Arc<Self>) -> Result<Progress, FlowError> {
         let mut done = 0;
         for (retry, _) in self.store.due_to_follow(self.now(), BATCH).await? {
-            if self.flies(retry.id) {
+            if self.flies(&retry.key) {
                 continue; // its dispatcher is at work
             }
             let Some(held) = self.tasks.occupy(format!("follow {}", retry.key)) else { continue };
@@ -41,7 +41,7 @@ impl World {
     async fn look_at(&self, seen: Retry) -> Result<(), FlowError> {
         // It was read before it was occupied: somebody may have moved it on, or have taken it up again.
         let Some(retry) = self.store.retry_by_key(&seen.key).await? else { return Ok(()) };
-        if retry.state != seen.state || retry.due_at != seen.due_at || self.flies(retry.id) {
+        if retry.state != seen.state || retry.due_at != seen.due_at || self.flies(&retry.key) {
             return Ok(());
         }
         let now = self.now();
@@ -150,7 +150,7 @@ impl World {
         };
         let now = self.now();
         let mut tx = self.store.begin().await?;
-        let still = |r: &Retry| r.state == retry.state && !self.flies(r.id);
+        let still = |r: &Retry| r.state == retry.state && !self.flies(&r.key);
         let Some(mut retry) = tx.retry(retry.id).await?.filter(still) else { return Ok(()) };
         tracing::info!(runner = %retry.runner, key = %retry.key, ?found, "read back a doubtful dispatch");
         match &found {

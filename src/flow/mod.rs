@@ -11,6 +11,7 @@ mod driver;
 mod facts;
 mod follow;
 mod intake;
+mod keep;
 mod lines;
 mod metrics;
 mod needs;

@@ -244,12 +244,12 @@ impl World {
         };
         if let Some(forge) = self.forges.get(&repo.key.forge) {
             let forge: &dyn Forge = forge.as_ref();
-            let completed = self.complete_record(forge, (&repo, &change), &Needed::All).await?;
+            let completed = self.complete_record(forge, (&repo, &change), &Needed::All, None).await?;
             if let Some(gap) = completed.gap {
                 return Err(RequestError::Later(gap));
             }
         }
-        let jobs = self.jobs_for(&repo, &change.head, &Needed::All).await?;
+        let jobs = self.jobs_for(&repo, &change.head, (&Needed::All, None)).await?;
         let retries = self.store.retries_of(&change.key, &change.head).await?;
         let mut views = self.views(&repo, &change.head, jobs, &retries).await?;
         let fits = |globs: &[GlobMatcher], word: Option<&str>| {

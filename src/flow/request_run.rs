@@ -237,6 +237,7 @@ impl World {
         let orders = self.claim(&mut tx, stored, now).await.map_err(RequestError::Flow)?;
         tx.commit().await?;
         self.hand_over(orders);
+        self.wake.dispatch.notify_one();
         self.wake.report.notify_one();
         Ok(Some(outcome))
     }

@@ -13,7 +13,7 @@ use crate::domain::{
     RunRef, RunnerName,
 };
 use crate::ports::{CallError, DEFINITION, Forge};
-use crate::store::{JobQuery, Tx};
+use crate::store::{CommandView, JobQuery, Tx};
 
 /// How long the list of required jobs of a branch is believed.
 const REQUIRED_FOR: Duration = Duration::from_secs(600);
@@ -50,6 +50,8 @@ impl From<CallError> for AskError {
 pub(super) struct Completed {
     /// Whether the forge was listed.
     pub listed: bool,
+    /// Whether anybody was listed: what was read before is old.
+    pub changed: bool,
     /// A runner that lists its jobs did not answer: what it has to tell is missing.
     pub gap: Option<CallError>,
 }
@@ -63,15 +65,20 @@ impl World {
         forge: &dyn Forge,
         (repo, change): (&Repo, &Change),
         needed: &Needed,
+        view: Option<&CommandView>,
     ) -> Result<Completed, AskError> {
-        let known = self.store.known_from(&repo.key, &change.head).await?;
+        let known = match view {
+            Some(view) => view.known_from,
+            None => self.store.known_from(&repo.key, &change.head).await?,
+        };
         let by_name = matches!(needed, Needed::Names(_));
         if known.is_some_and(|from| from >= self.since) && (by_name || forge.tells_statuses()) {
             let gap = if by_name { None } else { self.list_runners(repo, &change.head).await? };
-            return Ok(Completed { listed: false, gap });
+            let changed = !by_name && self.runners.iter().any(|e| e.runner.lists() && e.serves(repo));
+            return Ok(Completed { listed: false, changed, gap });
         }
         let gap = self.list_record(forge, repo, change).await?;
-        Ok(Completed { listed: true, gap })
+        Ok(Completed { listed: true, changed: true, gap })
     }
 
     /// Lists the revision's jobs from the forge, then from the runners that list theirs; the failure of a runner is
@@ -144,15 +151,15 @@ impl World {
         Ok(news)
     }
 
-    /// The snapshot for a selection.
+    /// The snapshot for a selection. `seen` holds the jobs that were read already.
     pub(super) async fn snapshot(
         &self,
         forge: &dyn Forge,
         (repo, change): (&Repo, &Change),
-        needed: &Needed,
+        (needed, seen): (&Needed, Option<&[Job]>),
         retries: &[Retry],
     ) -> Result<Snapshot, AskError> {
-        let mut jobs = self.jobs_for(repo, &change.head, needed).await?;
+        let mut jobs = self.jobs_for(repo, &change.head, (needed, seen)).await?;
         self.add_declared(repo, needed, &mut jobs);
         if *needed == Needed::All {
             self.mark_required(forge, repo, change, &mut jobs).await?;
@@ -173,13 +180,16 @@ impl World {
         })
     }
 
-    pub(super) async fn jobs_for(&self, repo: &Repo, sha: &CommitSha, needed: &Needed) -> Result<Vec<Job>, AskError> {
-        let query = match needed {
-            Needed::Bad => JobQuery::Bad,
-            Needed::All => JobQuery::All,
-            Needed::Names(names) => JobQuery::Named(names.clone()),
+    pub(super) async fn jobs_for(
+        &self,
+        repo: &Repo,
+        sha: &CommitSha,
+        (needed, seen): (&Needed, Option<&[Job]>),
+    ) -> Result<Vec<Job>, AskError> {
+        let jobs = match seen {
+            Some(jobs) => jobs.to_vec(),
+            None => self.store.jobs(&repo.key, sha, &job_query(needed)).await?,
         };
-        let jobs = self.store.jobs(&repo.key, sha, &query).await?;
         let Needed::Names(names) = needed else { return Ok(jobs) };
         let found = |name: &String| jobs.iter().any(|j| j.newest.name.as_str().to_lowercase() == name.to_lowercase());
         // The first name is the whole line; when it is a job, its single words need not be.
@@ -300,6 +310,15 @@ impl World {
             }
         };
         Ok(jobs.into_iter().zip(standing).map(view).collect())
+    }
+}
+
+/// Which jobs of the record a selection needs.
+pub(super) fn job_query(needed: &Needed) -> JobQuery {
+    match needed {
+        Needed::Bad => JobQuery::Bad,
+        Needed::All => JobQuery::All,
+        Needed::Names(names) => JobQuery::Named(names.clone()),
     }
 }
 

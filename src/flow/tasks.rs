@@ -5,11 +5,13 @@
 
 use std::collections::HashSet;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
+use super::intake::LANE;
 use super::world::{FlowError, World};
 
 /// Tasks that work at the same time; further ones wait for a place.
@@ -22,6 +24,8 @@ pub(super) struct Tasks {
     occupied: Arc<Mutex<HashSet<String>>>,
     places: Arc<Semaphore>,
     ended: Arc<Notify>,
+    /// Whether something was given free that the report may wait for.
+    freed: Arc<AtomicBool>,
 }
 
 impl Default for Tasks {
@@ -31,6 +35,7 @@ impl Default for Tasks {
             occupied: Arc::default(),
             places: Arc::new(Semaphore::new(TASKS_MAX)),
             ended: Arc::default(),
+            freed: Arc::default(),
         }
     }
 }
@@ -69,10 +74,15 @@ impl World {
         work: impl Future<Output = Result<(), FlowError>> + Send + 'static,
     ) {
         let (places, ended) = (Arc::clone(&self.tasks.places), Arc::clone(&self.tasks.ended));
+        let freed = Arc::clone(&self.tasks.freed);
         let mut set = self.tasks.set.lock().unwrap_or_else(PoisonError::into_inner);
         set.spawn(async move {
             let place = places.acquire_owned().await;
             let result = work.await;
+            // The end of a lane or of a call frees nothing that is reported; both wake whom they have news for.
+            if held.as_ref().is_some_and(|held| !held.name.starts_with(LANE)) {
+                freed.store(true, Ordering::Release);
+            }
             drop((held, place));
             ended.notify_one();
             result
@@ -115,8 +125,12 @@ impl World {
                     }
                 }
             }
-            self.wake.intake.notify_one();
-            self.wake.report.notify_one();
+            if !self.arrived.holds_all() {
+                self.wake.intake.notify_one();
+            }
+            if self.tasks.freed.swap(false, Ordering::AcqRel) {
+                self.wake.report.notify_one();
+            }
         }
     }
 }

@@ -14,7 +14,8 @@ use super::metrics::Metrics;
 use super::points::{Point, StopAt, Stopped};
 use crate::decide::{Limits, Posts, Rights};
 use crate::domain::{
-    Actor, ChangeKey, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, RetryId, Role, RunnerName, Timestamp,
+    Actor, ChangeKey, DispatchKey, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, Role, RunnerName,
+    Timestamp,
 };
 use crate::ports::{CallError, Clock, Forge, Runner, RunnerKind};
 use crate::store::{Store, StoreError};
@@ -195,9 +196,10 @@ pub struct World {
     /// Wakes the loops.
     pub wake: Wake,
     pub(super) roles: Mutex<HashMap<(RepoKey, u64), (Role, Timestamp)>>,
-    pub(super) in_flight: Mutex<HashSet<RetryId>>,
+    pub(super) in_flight: Mutex<HashSet<DispatchKey>>,
     pub(super) confirmed: Mutex<HashSet<ChangeKey>>,
     pub(super) handed_over: Mutex<Vec<super::dispatch::Order>>,
+    pub(super) arrived: super::intake::Arrived,
     pub(super) tasks: super::tasks::Tasks,
 }
 
@@ -242,6 +244,7 @@ impl World {
             in_flight: Mutex::default(),
             confirmed: Mutex::default(),
             handed_over: Mutex::default(),
+            arrived: super::intake::Arrived::default(),
             tasks: super::tasks::Tasks::default(),
         }
     }
@@ -346,16 +349,16 @@ impl World {
         self.confirmed.lock().unwrap_or_else(PoisonError::into_inner).contains(change)
     }
 
-    pub(super) fn fly(&self, id: RetryId, on: bool) {
+    pub(super) fn fly(&self, key: &DispatchKey, on: bool) {
         let mut set = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         if on {
-            set.insert(id);
+            set.insert(key.clone());
         } else {
-            set.remove(&id);
+            set.remove(key);
         }
     }
 
-    pub(super) fn flies(&self, id: RetryId) -> bool {
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    pub(super) fn flies(&self, key: &DispatchKey) -> bool {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
     }
 }

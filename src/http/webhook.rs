@@ -18,7 +18,7 @@ use futures_util::StreamExt;
 use super::Http;
 use crate::domain::ForgeName;
 use crate::ports::{Decoded, WebhookError, WebhookRequest};
-use crate::store::{Accepted, NewDelivery};
+use crate::store::NewDelivery;
 
 /// What the sender of an unstored delivery should wait before it tries again, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
@@ -76,14 +76,13 @@ pub(super) async fn receive(
         Decoded::Wanted(wanted) => {
             let id = wanted.id.clone();
             let new = NewDelivery { forge: name.clone(), id: wanted.id, event: wanted.event, at: now };
-            let lane = new.lane();
-            match http.world.store.accept(new).await {
-                Ok(Accepted::Stored) => {
-                    tracing::info!(forge = %name, delivery = %id, "delivery stored");
-                    http.world.wake_intake(&name, lane.as_deref());
+            match http.world.store.take_in(new).await {
+                Ok(Some(stored)) => {
+                    tracing::debug!(forge = %name, delivery = %id, "delivery stored");
+                    http.world.take_up(stored);
                     ("stored", (StatusCode::ACCEPTED, "stored\n").into_response())
                 }
-                Ok(Accepted::Duplicate) => ("duplicate", (StatusCode::ACCEPTED, "known already\n").into_response()),
+                Ok(None) => ("duplicate", (StatusCode::ACCEPTED, "known already\n").into_response()),
                 Err(error) => {
                     tracing::error!(forge = %name, delivery = %id, %error, "a delivery could not be stored");
                     ("unstored", busy())

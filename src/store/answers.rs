@@ -335,18 +335,9 @@ impl Tx {
     /// # Errors
     /// When the database is not there.
     pub async fn want_report(&mut self, change: &ChangeKey, sha: &CommitSha, due: Timestamp) -> Result<()> {
-        sqlx::query(
-            "INSERT INTO unreported (forge, repo, number, sha, due_at, mark) VALUES ($1, $2, $3, $4, $5, 1) \
+        self.0.later("INSERT INTO unreported (forge, repo, number, sha, due_at, mark) VALUES ($1, $2, $3, $4, $5, 1) \
              ON CONFLICT (forge, repo, number, sha) DO UPDATE SET mark = unreported.mark + 1, \
-             due_at = CASE WHEN unreported.tries > 0 THEN unreported.due_at ELSE min(unreported.due_at, excluded.due_at) END",
-        )
-        .bind(change.repo.forge.as_str())
-        .bind(db(change.repo.id))
-        .bind(db(change.number))
-        .bind(sha.as_str())
-        .bind(due.ms())
-        .execute(&mut *self.0)
-        .await?;
+             due_at = CASE WHEN unreported.tries > 0 THEN unreported.due_at ELSE min(unreported.due_at, excluded.due_at) END", [change.repo.forge.as_str().into(), db(change.repo.id).into(), db(change.number).into(), sha.as_str().into(), due.ms().into()]).await?;
         Ok(())
     }
 
@@ -361,13 +352,17 @@ impl Tx {
         reaction: Reaction,
         due: Timestamp,
     ) -> Result<()> {
-        sqlx::query("INSERT INTO reactions (forge, repo, number, data, due_at) VALUES ($1, $2, $3, $4, $5)")
-            .bind(change.repo.forge.as_str())
-            .bind(db(change.repo.id))
-            .bind(db(change.number))
-            .bind(to_json("reaction", &(comment, reaction))?)
-            .bind(due.ms())
-            .execute(&mut *self.0)
+        self.0
+            .later(
+                "INSERT INTO reactions (forge, repo, number, data, due_at) VALUES ($1, $2, $3, $4, $5)",
+                [
+                    change.repo.forge.as_str().into(),
+                    db(change.repo.id).into(),
+                    db(change.number).into(),
+                    to_json("reaction", &(comment, reaction))?.into(),
+                    due.ms().into(),
+                ],
+            )
             .await?;
         Ok(())
     }
@@ -383,14 +378,18 @@ impl Tx {
         answer: &Answer,
         at: Timestamp,
     ) -> Result<()> {
-        sqlx::query("INSERT INTO answers (forge, repo, number, sha, at, data) VALUES ($1, $2, $3, $4, $5, $6)")
-            .bind(change.repo.forge.as_str())
-            .bind(db(change.repo.id))
-            .bind(db(change.number))
-            .bind(sha.as_str())
-            .bind(at.ms())
-            .bind(to_json("answer", answer)?)
-            .execute(&mut *self.0)
+        self.0
+            .later(
+                "INSERT INTO answers (forge, repo, number, sha, at, data) VALUES ($1, $2, $3, $4, $5, $6)",
+                [
+                    change.repo.forge.as_str().into(),
+                    db(change.repo.id).into(),
+                    db(change.number).into(),
+                    sha.as_str().into(),
+                    at.ms().into(),
+                    to_json("answer", answer)?.into(),
+                ],
+            )
             .await?;
         Ok(())
     }
@@ -407,15 +406,19 @@ impl Tx {
         what: &str,
         at: Timestamp,
     ) -> Result<()> {
-        sqlx::query("INSERT INTO audit (at, forge, repo, number, sha, job, what) VALUES ($1, $2, $3, $4, $5, $6, $7)")
-            .bind(at.ms())
-            .bind(change.repo.forge.as_str())
-            .bind(db(change.repo.id))
-            .bind(db(change.number))
-            .bind(sha.as_str())
-            .bind(job)
-            .bind(what)
-            .execute(&mut *self.0)
+        self.0
+            .later(
+                "INSERT INTO audit (at, forge, repo, number, sha, job, what) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+                [
+                    at.ms().into(),
+                    change.repo.forge.as_str().into(),
+                    db(change.repo.id).into(),
+                    db(change.number).into(),
+                    sha.as_str().into(),
+                    job.into(),
+                    what.into(),
+                ],
+            )
             .await?;
         Ok(())
     }

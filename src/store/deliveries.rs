@@ -1,9 +1,10 @@
 //! Deliveries: stored before they are answered, each happening once, in groups that share one commit.
 
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{QueryBuilder, Sqlite, SqlitePool};
+use sqlx::{QueryBuilder, Sqlite};
 use tokio::sync::{mpsc, oneshot};
 
+use super::line::Lines;
 use super::{Result, Store, StoreError, from_json, to_json};
 use crate::domain::{DeliveryId, ForgeEvent, ForgeName, Timestamp};
 
@@ -60,9 +61,20 @@ pub struct StoredDelivery {
     pub tries: u32,
 }
 
+/// Deliveries that wait, as found.
+#[derive(Clone, Debug, Default)]
+pub struct WaitingDeliveries {
+    /// The deliveries, in order of arrival.
+    pub found: Vec<StoredDelivery>,
+    /// Whether these are all that wait up to `top`.
+    pub all: bool,
+    /// The newest delivery that was looked at, by its number.
+    pub top: i64,
+}
+
 struct Waiting {
     row: Row,
-    done: oneshot::Sender<Result<Accepted>>,
+    done: oneshot::Sender<Result<Option<i64>>>,
 }
 
 /// What one delivery is in the table.
@@ -78,17 +90,37 @@ struct Row {
 /// Most rows of one statement: SQLite takes 32,766 values, and a row has six.
 const ROWS_MAX: usize = 5_000;
 
+/// Commands of one lane that are read at a time; the next ones come when these are worked off.
+const LANE_MAX: u32 = 20;
+
+/// Lanes are stepped through by the index, each with its first rows, so that a long lane costs no more than a short one.
+const WAITING: &str = "WITH RECURSIVE lanes (lane) AS ( \
+    SELECT min(lane) FROM deliveries INDEXED BY deliveries_waiting WHERE state = 0 AND lane > '' \
+    UNION ALL \
+    SELECT (SELECT min(d.lane) FROM deliveries d INDEXED BY deliveries_waiting WHERE d.state = 0 AND d.lane > lanes.lane) \
+    FROM lanes WHERE lanes.lane IS NOT NULL), \
+    ready (id) AS ( \
+    SELECT d.id FROM lanes JOIN deliveries d INDEXED BY deliveries_waiting ON d.state = 0 AND d.lane = lanes.lane \
+    WHERE d.id IN (SELECT e.id FROM deliveries e INDEXED BY deliveries_waiting \
+        WHERE e.state = 0 AND e.lane = lanes.lane ORDER BY e.id LIMIT $3) \
+    AND NOT EXISTS (SELECT 1 FROM deliveries f INDEXED BY deliveries_waiting \
+        WHERE f.state = 0 AND f.lane = lanes.lane AND f.id <= d.id AND f.due_at > $2) \
+    ORDER BY d.id LIMIT $1) \
+    SELECT id, forge, delivery, lane, event, received_at, due_at, tries FROM deliveries \
+    WHERE id IN (SELECT id FROM deliveries INDEXED BY deliveries_waiting WHERE state = 0 AND lane IS NULL ORDER BY id LIMIT $1) \
+    OR id IN (SELECT id FROM ready) ORDER BY id";
+
 /// The one writer of deliveries.
 #[derive(Clone, Debug)]
 pub(super) struct Group(mpsc::Sender<Waiting>);
 
 impl Group {
-    pub(super) fn start(pool: SqlitePool, batch_max: usize) -> Self {
+    pub(super) fn start(line: Lines, batch_max: usize) -> Self {
         let (sender, mut receiver) = mpsc::channel::<Waiting>(WAITING_MAX);
         tokio::spawn(async move {
             let mut batch = Vec::new();
             while receiver.recv_many(&mut batch, batch_max.clamp(1, ROWS_MAX)).await > 0 {
-                let result = write(&pool, &batch).await;
+                let result = write(&line, &batch).await;
                 answer(batch.drain(..), result);
             }
         });
@@ -102,12 +134,13 @@ impl Group {
     }
 }
 
-/// Writes a batch with one statement, which is its own transaction, and says of each row whether it was new.
+/// Writes a batch with one statement, which is its own transaction, and gives each new row's number.
 ///
 /// A transaction around it would cost two more turns of the connection's thread. Rows are not asked for back either:
-/// nearly every batch is new as a whole, and then their number says so.
-async fn write(pool: &SqlitePool, batch: &[Waiting]) -> Result<Vec<bool>> {
-    let mut database = pool.acquire().await?;
+/// nearly every batch is new as a whole, and then its numbers follow each other up to the last.
+async fn write(line: &Lines, batch: &[Waiting]) -> Result<Vec<Option<i64>>> {
+    let mut held = line.hold().await?;
+    let database = held.connection()?;
     let mut insert =
         QueryBuilder::<Sqlite>::new("INSERT INTO deliveries (forge, delivery, dedupe, lane, event, received_at) ");
     insert.push_values(batch.iter().map(|w| &w.row), |mut values, row| {
@@ -118,37 +151,41 @@ async fn write(pool: &SqlitePool, batch: &[Waiting]) -> Result<Vec<bool>> {
     let done = insert.build().execute(&mut *database).await?;
     let inserted = usize::try_from(done.rows_affected()).unwrap_or(usize::MAX);
     if inserted >= batch.len() {
-        return Ok(vec![true; batch.len()]);
+        let first = done.last_insert_rowid() - i64::try_from(batch.len()).unwrap_or(i64::MAX) + 1;
+        return Ok((first..).take(batch.len()).map(Some).collect());
     }
     if inserted == 0 {
-        return Ok(vec![false; batch.len()]);
+        return Ok(vec![None; batch.len()]);
     }
-    which_are_new(&mut database, batch, inserted).await
+    which_are_new(database, batch, inserted).await
 }
 
 /// Tells the new rows of a batch from those that were there before: only this task inserts, and numbers only rise, so
 /// the new ones are the newest.
-async fn which_are_new(database: &mut SqliteConnection, batch: &[Waiting], inserted: usize) -> Result<Vec<bool>> {
-    let mut new: Vec<(String, String)> =
-        sqlx::query_as("SELECT forge, delivery FROM deliveries ORDER BY id DESC LIMIT $1")
+async fn which_are_new(
+    database: &mut SqliteConnection,
+    batch: &[Waiting],
+    inserted: usize,
+) -> Result<Vec<Option<i64>>> {
+    let mut new: Vec<(String, String, i64)> =
+        sqlx::query_as("SELECT forge, delivery, id FROM deliveries ORDER BY id DESC LIMIT $1")
             .bind(i64::try_from(inserted).unwrap_or(i64::MAX))
             .fetch_all(database)
             .await?;
     // Of two rows of a batch with one id the first was inserted, so a hit is used up.
-    let mut is_new = |waiting: &Waiting| {
+    let mut number = |waiting: &Waiting| {
         let row = &waiting.row;
-        let hit = new.iter().position(|(forge, id)| *forge == row.forge && *id == row.delivery);
-        hit.map(|at| new.swap_remove(at)).is_some()
+        let hit = new.iter().position(|(forge, id, _)| *forge == row.forge && *id == row.delivery);
+        hit.map(|at| new.swap_remove(at).2)
     };
-    Ok(batch.iter().map(&mut is_new).collect())
+    Ok(batch.iter().map(&mut number).collect())
 }
 
-fn answer(batch: impl Iterator<Item = Waiting>, result: Result<Vec<bool>>) {
+fn answer(batch: impl Iterator<Item = Waiting>, result: Result<Vec<Option<i64>>>) {
     match result {
-        Ok(new) => {
-            for (waiting, new) in batch.zip(new) {
-                let accepted = if new { Accepted::Stored } else { Accepted::Duplicate };
-                waiting.done.send(Ok(accepted)).ok();
+        Ok(numbers) => {
+            for (waiting, number) in batch.zip(numbers) {
+                waiting.done.send(Ok(number)).ok();
             }
         }
         Err(error) => {
@@ -166,8 +203,17 @@ impl Store {
     /// # Errors
     /// Nothing was stored and the sender must be told so.
     pub async fn accept(&self, new: NewDelivery) -> Result<Accepted> {
+        Ok(self.take_in(new).await?.map_or(Accepted::Duplicate, |_| Accepted::Stored))
+    }
+
+    /// Stores a delivery as [`Store::accept`] does, and gives it back with its number; none when it was there before.
+    ///
+    /// # Errors
+    /// Nothing was stored and the sender must be told so.
+    pub async fn take_in(&self, new: NewDelivery) -> Result<Option<StoredDelivery>> {
+        let lane = new.lane();
         let row = Row {
-            lane: new.lane(),
+            lane: lane.clone(),
             event: to_json("event", &new.event)?,
             dedupe: new.event.dedupe_key(),
             forge: new.forge.as_str().to_owned(),
@@ -176,32 +222,44 @@ impl Store {
         };
         let (done, wait) = oneshot::channel();
         self.group.0.try_send(Waiting { row, done }).map_err(|_| StoreError::Closed)?;
-        wait.await.map_err(|_| StoreError::Closed)?
+        let number = wait.await.map_err(|_| StoreError::Closed)??;
+        Ok(number.map(|row| StoredDelivery {
+            row,
+            forge: new.forge,
+            id: new.id,
+            lane,
+            event: new.event,
+            at: new.at,
+            due_at: Timestamp::default(),
+            tries: 0,
+        }))
     }
 
     /// The oldest deliveries that are due, in order of arrival: facts, and commands of which no earlier one of their lane
-    /// is put off. At most `limit` of each.
+    /// is put off. At most `limit` facts and `limit` commands, and of each lane at most [`LANE_MAX`], so that a lane that
+    /// is stuck does not keep others from being seen.
     ///
     /// # Errors
     /// When the database is not there. A row that cannot be read is set aside, not an error.
-    pub async fn waiting_deliveries(&self, now: Timestamp, limit: u32) -> Result<Vec<StoredDelivery>> {
-        type Row = (i64, String, String, Option<String>, String, i64, i64, u32);
-        let rows: Vec<Row> = sqlx::query_as(
-            "SELECT id, forge, delivery, lane, event, received_at, due_at, tries FROM deliveries \
-             WHERE id IN (SELECT id FROM deliveries WHERE state = 0 AND lane IS NULL ORDER BY id LIMIT $1) \
-             OR id IN (SELECT id FROM deliveries d WHERE state = 0 AND lane IS NOT NULL AND due_at <= $2 \
-                AND NOT EXISTS (SELECT 1 FROM deliveries e WHERE e.state = 0 AND e.lane IS NOT NULL \
-                    AND e.forge = d.forge AND e.lane = d.lane AND e.id < d.id AND e.due_at > $2) ORDER BY id LIMIT $1) \
-             ORDER BY id",
+    pub async fn waiting(&self, now: Timestamp, limit: u32) -> Result<WaitingDeliveries> {
+        // Rows that wait can only become fewer between the two looks, so equal numbers mean equal rows.
+        let (top, waiting): (i64, i64) = sqlx::query_as(
+            "SELECT coalesce(max(id), 0), (SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE state = 0 LIMIT $1)) \
+             FROM deliveries",
         )
-        .bind(limit)
-        .bind(now.ms())
-        .fetch_all(&self.read)
+        .bind(2 * i64::from(limit) + 1)
+        .fetch_one(&self.read)
         .await?;
-        let mut out = Vec::with_capacity(rows.len());
+        type Row = (i64, String, String, Option<String>, String, i64, i64, u32);
+        let rows: Vec<Row> =
+            sqlx::query_as(WAITING).bind(limit).bind(now.ms()).bind(LANE_MAX).fetch_all(&self.read).await?;
+        let known = rows.iter().filter(|row| row.0 <= top).count();
+        let all = i64::try_from(known).is_ok_and(|known| known == waiting);
+        let top = rows.iter().map(|row| row.0).fold(top, i64::max);
+        let mut found = Vec::with_capacity(rows.len());
         for (row, forge, id, lane, event, at, due_at, tries) in rows {
             match from_json("event", &event) {
-                Ok(event) => out.push(StoredDelivery {
+                Ok(event) => found.push(StoredDelivery {
                     row,
                     forge: ForgeName::new(forge),
                     id: DeliveryId::new(id),
@@ -217,7 +275,15 @@ impl Store {
                 }
             }
         }
-        Ok(out)
+        Ok(WaitingDeliveries { found, all, top })
+    }
+
+    /// The deliveries of [`Store::waiting`].
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn waiting_deliveries(&self, now: Timestamp, limit: u32) -> Result<Vec<StoredDelivery>> {
+        Ok(self.waiting(now, limit).await?.found)
     }
 
     /// Whether a delivery still waits to be worked on.
@@ -266,10 +332,16 @@ impl Store {
     pub async fn forget_before(&self, before: Timestamp) -> Result<u64> {
         const TEXTS: [&str; 10] = [
             "DELETE FROM requests WHERE at < $1",
-            "DELETE FROM deliveries WHERE received_at < $1 AND state <> 0",
-            "DELETE FROM retries WHERE made_at < $1 AND open = 0",
-            "DELETE FROM answers WHERE at < $1",
-            "DELETE FROM audit WHERE at < $1",
+            // Numbers rise with time, so the first young row ends the search, and an index by age is not needed. The newest
+            // delivery stays, so that no number is given twice.
+            "DELETE FROM deliveries WHERE state <> 0 AND id < coalesce( \
+                (SELECT id FROM deliveries WHERE received_at >= $1 ORDER BY id LIMIT 1), (SELECT max(id) FROM deliveries))",
+            "DELETE FROM retries WHERE open = 0 AND made_at < $1 AND id < coalesce( \
+                (SELECT id FROM retries WHERE made_at >= $1 ORDER BY id LIMIT 1), (SELECT max(id) + 1 FROM retries))",
+            "DELETE FROM answers WHERE id < coalesce( \
+                (SELECT id FROM answers WHERE at >= $1 ORDER BY id LIMIT 1), (SELECT max(id) + 1 FROM answers))",
+            "DELETE FROM audit WHERE id < coalesce( \
+                (SELECT id FROM audit WHERE at >= $1 ORDER BY id LIMIT 1), (SELECT max(id) + 1 FROM audit))",
             "DELETE FROM statuses WHERE at < $1",
             "DELETE FROM heads WHERE (forge, repo, number) IN \
                 (SELECT forge, repo, number FROM changes WHERE updated_at < $1 AND open = 0)",
@@ -280,9 +352,9 @@ impl Store {
             "DELETE FROM changes WHERE updated_at < $1 AND open = 0",
         ];
         let mut gone = 0;
-        let mut tx = self.write.begin_with("BEGIN IMMEDIATE").await?;
+        let mut tx = self.begin().await?;
         for text in TEXTS {
-            gone += sqlx::query(text).bind(before.ms()).execute(&mut *tx).await?.rows_affected();
+            gone += sqlx::query(text).bind(before.ms()).execute(&mut *tx.0).await?.rows_affected();
         }
         tx.commit().await?;
         Ok(gone)
@@ -291,10 +363,11 @@ impl Store {
 
 /// Commands of one change go in order; facts have no lane and go before the commands.
 fn lane_of(event: &ForgeEvent) -> Option<String> {
-    let repo = event.repo().key.id;
+    let repo = &event.repo().key;
+    let (forge, repo) = (&repo.forge, repo.id);
     match event {
-        ForgeEvent::Comment(comment) => Some(format!("{repo}/{}", comment.change.number)),
-        ForgeEvent::Press(press) => Some(format!("{repo}/{}", press.sha)),
+        ForgeEvent::Comment(comment) => Some(format!("{forge}/{repo}/{}", comment.change.number)),
+        ForgeEvent::Press(press) => Some(format!("{forge}/{repo}/{}", press.sha)),
         ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) => None,
     }
 }

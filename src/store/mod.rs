@@ -7,32 +7,37 @@
 
 mod answers;
 mod deliveries;
+mod line;
 mod lock;
 mod record;
 mod requests;
 mod retries;
 mod tx;
+mod view;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use thiserror::Error;
 
 pub use answers::{AuditEntry, DueReaction, PostKind, Unreported};
-pub use deliveries::{Accepted, NewDelivery, StoredDelivery};
+pub use deliveries::{Accepted, NewDelivery, StoredDelivery, WaitingDeliveries};
 pub use lock::Lock;
 pub use record::{JobQuery, StoredChange};
 pub use requests::{EarlierRequest, RetryQuery};
 pub use tx::Tx;
+pub use view::{CommandView, GroupFacts, ViewQuery};
 
 /// Every migration, in order: number, name, text.
 const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "init", include_str!("migrations/0001_init.sql"))];
 
 /// Reading connections: a snapshot takes a few short look-ups, so a handful serves hundreds of repositories.
-const READERS: u32 = 4;
+const READERS: usize = 4;
 
 /// How long a connection waits for the file lock, in milliseconds; only a backup or a shell can hold it.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -59,15 +64,24 @@ pub enum StoreError {
     Closed,
 }
 
+impl StoreError {
+    /// Whether a row of the same key was there: nothing was written.
+    pub fn is_conflict(&self) -> bool {
+        let Self::Database(error) = self else { return false };
+        error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+    }
+}
+
 /// What the store gives back.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// The database. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    write: SqlitePool,
-    read: SqlitePool,
+    write: line::Lines,
+    read: line::Lines,
     group: deliveries::Group,
+    version: Arc<AtomicU64>,
 }
 
 impl Store {
@@ -88,27 +102,14 @@ impl Store {
             .busy_timeout(BUSY_TIMEOUT)
             .pragma("journal_size_limit", "67108864")
             .optimize_on_close(true, None);
-        // No test before use: a file does not hang up, and the test costs a turn of the connection's thread each time.
-        let write = SqlitePoolOptions::new()
-            .test_before_acquire(false)
-            .max_connections(1)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connect_with(options.clone())
-            .await?;
+        let write = line::Lines::new(options.clone(), 1);
         let steps = MIGRATIONS.iter().map(|(version, name, text)| {
             Migration::new(*version, (*name).into(), MigrationType::Simple, (*text).into_sql_str(), false)
         });
-        Migrator::with_migrations(steps.collect()).run(&write).await?;
-        let read = SqlitePoolOptions::new()
-            .test_before_acquire(false)
-            .max_connections(READERS)
-            .idle_timeout(Some(Duration::from_secs(60)))
-            .max_lifetime(None)
-            .connect_with(options.read_only(true).create_if_missing(false))
-            .await?;
+        Migrator::with_migrations(steps.collect()).run(write.hold().await?.connection()?).await?;
+        let read = line::Lines::new(options.read_only(true).create_if_missing(false), READERS);
         let group = deliveries::Group::start(write.clone(), batch_max);
-        Ok(Self { write, read, group })
+        Ok(Self { write, read, group, version: Arc::default() })
     }
 
     /// Starts a write transaction; it holds the only writing connection until it is committed or dropped.
@@ -116,7 +117,13 @@ impl Store {
     /// # Errors
     /// When the database is not there.
     pub async fn begin(&self) -> Result<Tx> {
-        Ok(Tx(self.write.begin_with("BEGIN IMMEDIATE").await?))
+        Ok(Tx::new(self.write.hold().await?, Arc::clone(&self.version)))
+    }
+
+    /// Counts the transactions of this life. While it is the same, nothing that a transaction writes has changed;
+    /// deliveries as they arrive and notes of what was posted do not count.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
     }
 
     /// Whether the database answers.

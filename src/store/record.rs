@@ -36,7 +36,7 @@ const MANUAL: i64 = 2;
 
 const JOB_COLUMNS: &str = "name, scope, state, order1, order2, run, grp, origin, cause, url, flags, needs, at, runner, runs, platform, standalone";
 
-fn job_from(row: &SqliteRow) -> Result<Job> {
+pub(super) fn job_from(row: &SqliteRow) -> Result<Job> {
     let flags: i64 = row.try_get("flags")?;
     let needs: Option<String> = row.try_get("needs")?;
     let origin: String = row.try_get("origin")?;
@@ -266,15 +266,13 @@ impl Tx {
                 return Ok(());
             }
         }
-        sqlx::query(
-            "INSERT INTO repos (forge, repo, data) VALUES ($1, $2, $3) \
+        self.0
+            .later(
+                "INSERT INTO repos (forge, repo, data) VALUES ($1, $2, $3) \
              ON CONFLICT (forge, repo) DO UPDATE SET data = excluded.data",
-        )
-        .bind(repo.key.forge.as_str())
-        .bind(db(repo.key.id))
-        .bind(to_json("repository", &new)?)
-        .execute(&mut *self.0)
-        .await?;
+                [repo.key.forge.as_str().into(), db(repo.key.id).into(), to_json("repository", &new)?.into()],
+            )
+            .await?;
         Ok(())
     }
 
@@ -299,32 +297,17 @@ impl Tx {
     /// When the database is not there.
     pub async fn put_change(&mut self, change: &Change, delivery: i64) -> Result<()> {
         let (forge, repo, number) = (change.key.repo.forge.as_str(), db(change.key.repo.id), db(change.key.number));
-        sqlx::query(
-            "INSERT INTO changes (forge, repo, number, head, open, updated_at, data) VALUES ($1, $2, $3, $4, $5, $6, $7) \
+        self.0.later("INSERT INTO changes (forge, repo, number, head, open, updated_at, data) VALUES ($1, $2, $3, $4, $5, $6, $7) \
              ON CONFLICT (forge, repo, number) DO UPDATE SET head = excluded.head, open = excluded.open, \
-             updated_at = excluded.updated_at, data = excluded.data",
-        )
-        .bind(forge)
-        .bind(repo)
-        .bind(number)
-        .bind(change.head.as_str())
-        .bind(i64::from(change.open))
-        .bind(change.updated_at.ms())
-        .bind(to_json("change", change)?)
-        .execute(&mut *self.0)
-        .await?;
-        sqlx::query(
-            "INSERT INTO heads (forge, repo, number, delivery, sha) SELECT $1, $2, $3, $4, $5 WHERE $5 IS NOT \
+             updated_at = excluded.updated_at, data = excluded.data", [forge.into(), repo.into(), number.into(), change.head.as_str().into(), i64::from(change.open).into(), change.updated_at.ms().into(), to_json("change", change)?.into()]).await?;
+        self.0
+            .later(
+                "INSERT INTO heads (forge, repo, number, delivery, sha) SELECT $1, $2, $3, $4, $5 WHERE $5 IS NOT \
              (SELECT sha FROM heads WHERE forge = $1 AND repo = $2 AND number = $3 ORDER BY delivery DESC LIMIT 1) \
              ON CONFLICT DO NOTHING",
-        )
-        .bind(forge)
-        .bind(repo)
-        .bind(number)
-        .bind(delivery)
-        .bind(change.head.as_str())
-        .execute(&mut *self.0)
-        .await?;
+                [forge.into(), repo.into(), number.into(), delivery.into(), change.head.as_str().into()],
+            )
+            .await?;
         Ok(())
     }
 
@@ -333,16 +316,13 @@ impl Tx {
     /// # Errors
     /// When the database is not there.
     pub async fn put_revision(&mut self, repo: &RepoKey, sha: &CommitSha, from: Timestamp) -> Result<()> {
-        sqlx::query(
-            "INSERT INTO revisions (forge, repo, sha, known_from) VALUES ($1, $2, $3, $4) \
+        self.0
+            .later(
+                "INSERT INTO revisions (forge, repo, sha, known_from) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (forge, repo, sha) DO UPDATE SET known_from = excluded.known_from",
-        )
-        .bind(repo.forge.as_str())
-        .bind(db(repo.id))
-        .bind(sha.as_str())
-        .bind(from.ms())
-        .execute(&mut *self.0)
-        .await?;
+                [repo.forge.as_str().into(), db(repo.id).into(), sha.as_str().into(), from.ms().into()],
+            )
+            .await?;
         Ok(())
     }
 
@@ -357,17 +337,19 @@ impl Tx {
         names: &[String],
         at: Timestamp,
     ) -> Result<()> {
-        sqlx::query(
-            "INSERT INTO required (forge, repo, base_ref, names, asked_at) VALUES ($1, $2, $3, $4, $5) \
+        self.0
+            .later(
+                "INSERT INTO required (forge, repo, base_ref, names, asked_at) VALUES ($1, $2, $3, $4, $5) \
              ON CONFLICT (forge, repo, base_ref) DO UPDATE SET names = excluded.names, asked_at = excluded.asked_at",
-        )
-        .bind(repo.forge.as_str())
-        .bind(db(repo.id))
-        .bind(base_ref)
-        .bind(to_json("required names", &names)?)
-        .bind(at.ms())
-        .execute(&mut *self.0)
-        .await?;
+                [
+                    repo.forge.as_str().into(),
+                    db(repo.id).into(),
+                    base_ref.into(),
+                    to_json("required names", &names)?.into(),
+                    at.ms().into(),
+                ],
+            )
+            .await?;
         Ok(())
     }
 

@@ -1,12 +1,15 @@
 //! Retries: one row per wish, its key unique for ever, at most one open per job and head.
 
+use sqlx::Row as _;
+
+use super::tx::Value;
 use super::{Result, Store, Tx, db, from_json, to_json};
 use crate::decide::LastHour;
 use crate::domain::{ChangeKey, CommitSha, DispatchKey, RepoKey, Retry, RetryId, Timestamp};
 
 type Row = (i64, String, Option<String>);
 
-fn retry_from((id, data, _): &Row) -> Result<Retry> {
+pub(super) fn retry_from((id, data, _): &Row) -> Result<Retry> {
     let mut retry: Retry = from_json("retry", data)?;
     retry.id = RetryId(*id);
     Ok(retry)
@@ -178,35 +181,62 @@ impl Store {
     }
 }
 
+const NEW_RETRY: &str = "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, \
+    due_at, made_at, data, asker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15)";
+
+const NEW_RETRY_UNLESS: &str = "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, \
+    due_at, made_at, data, asker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15) \
+    ON CONFLICT DO NOTHING RETURNING id";
+
+fn new_values(retry: &Retry, owner: Option<&str>) -> Result<[Value; 15]> {
+    Ok([
+        retry.key.as_str().into(),
+        retry.change.repo.forge.as_str().into(),
+        db(retry.change.repo.id).into(),
+        db(retry.change.number).into(),
+        retry.sha.as_str().into(),
+        retry.job.as_str().into(),
+        retry.scope.as_str().into(),
+        retry.runner.as_str().into(),
+        retry.state.word().into(),
+        owner.into(),
+        retry.group.as_deref().into(),
+        retry.due_at.ms().into(),
+        retry.created_at.ms().into(),
+        to_json("retry", retry)?.into(),
+        db(retry.asker.id).into(),
+    ])
+}
+
 impl Tx {
     /// Stores a new retry, unless one for the same job and head is open or its key was used before: then `None`.
     ///
     /// # Errors
     /// When the database is not there.
     pub async fn new_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<Option<RetryId>> {
-        let row: Option<(i64,)> = sqlx::query_as(
-            "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, due_at, \
-             made_at, data, asker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15) \
-             ON CONFLICT DO NOTHING RETURNING id",
-        )
-        .bind(retry.key.as_str())
-        .bind(retry.change.repo.forge.as_str())
-        .bind(db(retry.change.repo.id))
-        .bind(db(retry.change.number))
-        .bind(retry.sha.as_str())
-        .bind(retry.job.as_str())
-        .bind(&retry.scope)
-        .bind(retry.runner.as_str())
-        .bind(retry.state.word())
-        .bind(owner)
-        .bind(retry.group.as_deref())
-        .bind(retry.due_at.ms())
-        .bind(retry.created_at.ms())
-        .bind(to_json("retry", retry)?)
-        .bind(db(retry.asker.id))
-        .fetch_optional(&mut *self.0)
-        .await?;
-        Ok(row.map(|(id,)| RetryId(id)))
+        let row = self.0.now(NEW_RETRY_UNLESS, new_values(retry, owner)?).await?;
+        Ok(row.map(|row| row.try_get(0).map(RetryId)).transpose()?)
+    }
+
+    /// Stores a new retry that cannot be there yet as far as is known. When it is there all the same, the commit fails with
+    /// [`super::StoreError::is_conflict`].
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn add_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<()> {
+        self.0.later(NEW_RETRY, new_values(retry, owner)?).await
+    }
+
+    /// The retry of a key as it stands now.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn retry_by_key(&mut self, key: &DispatchKey) -> Result<Option<Retry>> {
+        let row: Option<Row> = sqlx::query_as("SELECT id, data, owner FROM retries WHERE key = $1")
+            .bind(key.as_str())
+            .fetch_optional(&mut *self.0)
+            .await?;
+        row.as_ref().map(retry_from).transpose()
     }
 
     /// The retry as it stands now; the truth to step from.
@@ -276,18 +306,20 @@ impl Tx {
     /// # Errors
     /// When the database is not there.
     pub async fn put_retry(&mut self, retry: &Retry, owner: Option<&str>) -> Result<()> {
-        sqlx::query(
-            "UPDATE retries SET state = $2, open = $3, owner = $4, due_at = $5, data = $6, grp = $7 WHERE id = $1",
-        )
-        .bind(retry.id.0)
-        .bind(retry.state.word())
-        .bind(i64::from(retry.state.is_open()))
-        .bind(owner)
-        .bind(retry.due_at.ms())
-        .bind(to_json("retry", retry)?)
-        .bind(retry.group.as_deref())
-        .execute(&mut *self.0)
-        .await?;
+        self.0
+            .later(
+                "UPDATE retries SET state = $2, open = $3, owner = $4, due_at = $5, data = $6, grp = $7 WHERE id = $1",
+                [
+                    retry.id.0.into(),
+                    retry.state.word().into(),
+                    i64::from(retry.state.is_open()).into(),
+                    owner.into(),
+                    retry.due_at.ms().into(),
+                    to_json("retry", retry)?.into(),
+                    retry.group.as_deref().into(),
+                ],
+            )
+            .await?;
         Ok(())
     }
 
@@ -296,10 +328,11 @@ impl Tx {
     /// # Errors
     /// When the database is not there.
     pub async fn want_cancellation(&mut self, id: RetryId, at: Timestamp) -> Result<()> {
-        sqlx::query("INSERT INTO cancellations (retry, due_at) VALUES ($1, $2) ON CONFLICT (retry) DO NOTHING")
-            .bind(id.0)
-            .bind(at.ms())
-            .execute(&mut *self.0)
+        self.0
+            .later(
+                "INSERT INTO cancellations (retry, due_at) VALUES ($1, $2) ON CONFLICT (retry) DO NOTHING",
+                [id.0.into(), at.ms().into()],
+            )
             .await?;
         Ok(())
     }

@@ -1,7 +1,8 @@
 -- Times are milliseconds since 1970 UTC. Only constructs that SQLite and PostgreSQL share.
 
+-- Without AUTOINCREMENT, which would write one more page per commit: the newest row is never deleted, so numbers rise.
 CREATE TABLE deliveries (
-    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    id          INTEGER PRIMARY KEY,
     forge       TEXT    NOT NULL,
     delivery    TEXT    NOT NULL,
     dedupe      TEXT,
@@ -15,9 +16,7 @@ CREATE TABLE deliveries (
 );
 CREATE UNIQUE INDEX deliveries_once ON deliveries (forge, delivery);
 CREATE UNIQUE INDEX deliveries_same ON deliveries (forge, dedupe) WHERE dedupe IS NOT NULL;
-CREATE INDEX deliveries_new ON deliveries (id) WHERE state = 0;
-CREATE INDEX deliveries_lane ON deliveries (forge, lane, id) WHERE state = 0 AND lane IS NOT NULL;
-CREATE INDEX deliveries_age ON deliveries (received_at);
+CREATE INDEX deliveries_waiting ON deliveries (lane, id) WHERE state = 0;
 
 CREATE TABLE repos (
     forge TEXT NOT NULL,
@@ -122,7 +121,6 @@ CREATE UNIQUE INDEX retries_one_open ON retries (forge, repo, sha, job, scope) W
 CREATE INDEX retries_due ON retries (due_at) WHERE open = 1;
 CREATE INDEX retries_of_revision ON retries (forge, repo, number, sha);
 CREATE INDEX retries_of_group ON retries (forge, repo, grp) WHERE open = 1 AND grp IS NOT NULL;
-CREATE INDEX retries_age ON retries (made_at);
 CREATE INDEX retries_hour ON retries (forge, made_at);
 
 CREATE TABLE cancellations (
@@ -153,7 +151,6 @@ CREATE TABLE unreported (
     mark   BIGINT NOT NULL,
     PRIMARY KEY (forge, repo, number, sha)
 );
-CREATE INDEX unreported_due ON unreported (due_at);
 
 CREATE TABLE reactions (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -164,7 +161,6 @@ CREATE TABLE reactions (
     due_at BIGINT NOT NULL,
     tries  INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX reactions_due ON reactions (due_at);
 
 CREATE TABLE answers (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -176,7 +172,6 @@ CREATE TABLE answers (
     data   TEXT   NOT NULL
 );
 CREATE INDEX answers_of_change ON answers (forge, repo, number, id);
-CREATE INDEX answers_age ON answers (at);
 
 CREATE TABLE audit (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -189,7 +184,6 @@ CREATE TABLE audit (
     what     TEXT   NOT NULL
 );
 CREATE INDEX audit_of_job ON audit (forge, repo, number, job, id);
-CREATE INDEX audit_age ON audit (at);
 
 CREATE TABLE requests (
     client TEXT   NOT NULL,
