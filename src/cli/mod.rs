@@ -42,7 +42,7 @@ enum Command {
     /// Say what a saved webhook would do.
     Explain(explain::Args),
     /// Ask a running bot for retries of a build or revision; a client of its REST API.
-    Retry(retry::Args),
+    Retry(Box<retry::Args>),
     /// Show the retries of a running bot.
     Retries(retry::ListArgs),
     /// Print the JSON Schema of the configuration file.

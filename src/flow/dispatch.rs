@@ -43,7 +43,7 @@ impl Order {
     }
 
     /// The same call, as was so at this version of the store.
-    pub(super) fn as_of(self, version: u64, repo: &Repo) -> Self {
+    pub(super) fn known_at(self, version: u64, repo: &Repo) -> Self {
         Self { as_of: Some((version, repo.clone())), ..self }
     }
 

@@ -74,7 +74,9 @@ impl World {
         }
         self.write_down(&mut tx, asked, outcome, (&outcome.answers, !outcome.start.is_empty())).await?;
         match tx.commit_as().await {
-            Ok(version) => Ok(Some(claims.orders.into_iter().map(|order| order.as_of(version, &asked.repo)).collect())),
+            Ok(version) => {
+                Ok(Some(claims.orders.into_iter().map(|order| order.known_at(version, &asked.repo)).collect()))
+            }
             Err(error) => {
                 for retry in claims.orders.iter().flat_map(Order::retries) {
                     self.fly(&retry.key, false);

@@ -5,6 +5,7 @@
 //! before gets the answer that the first one got. Read next: `request_run.rs`, `command.rs` for the same from comments.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use globset::GlobMatcher;
 use retest_commands::{Selection, Selector};
@@ -173,7 +174,7 @@ impl World {
     /// # Errors
     /// [`RequestError`]; then nothing was stored.
     pub async fn request(
-        &self,
+        self: &Arc<Self>,
         request: &Request,
         render: impl Fn(&RequestOutcome) -> String + Send + Sync,
     ) -> Result<RequestOutcome, RequestError> {

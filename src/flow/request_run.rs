@@ -2,6 +2,7 @@
 //! that stores what was asked for before anybody is called.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -204,7 +205,7 @@ impl World {
 
     /// Stores what was made and claims it; none when another request with the same key was faster.
     pub(super) async fn keep_request(
-        &self,
+        self: &Arc<Self>,
         request: &Request,
         made: Made,
         render: &(impl Fn(&RequestOutcome) -> String + Send + Sync),
@@ -237,7 +238,7 @@ impl World {
         let orders = self.claim(&mut tx, stored, now).await.map_err(RequestError::Flow)?;
         tx.commit().await?;
         self.hand_over(orders);
-        self.wake.dispatch.notify_one();
+        self.carry_out_handed_over();
         self.wake.report.notify_one();
         Ok(Some(outcome))
     }

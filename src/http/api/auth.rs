@@ -71,8 +71,7 @@ impl<'a> Caller<'a> {
     pub(super) fn check(http: &'a Http, headers: &HeaderMap, scope: Scope) -> Result<Self, Problem> {
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let given = given.and_then(|text| text.split_once(' ')).filter(|(word, _)| word.eq_ignore_ascii_case("bearer"));
-        let refuse =
-            |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, detail).with(header::WWW_AUTHENTICATE, "Bearer");
+        let refuse = |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, detail).with("www-authenticate", "Bearer");
         let Some((_, given)) = given else {
             return Err(refuse(
                 "send a token: `Authorization: Bearer TOKEN`; the operator declares tokens in [[api.tokens]]",

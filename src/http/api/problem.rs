@@ -19,18 +19,18 @@ pub(super) struct Problem {
     #[serde(rename = "type")]
     kind: &'static str,
     /// The status in words.
-    title: String,
+    title: &'static str,
     /// The status code.
     status: u16,
     /// What is wrong and what to do next.
     detail: String,
     #[serde(skip)]
-    header: Option<(HeaderName, String)>,
+    header: Option<(&'static str, Box<str>)>,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        let title = status.canonical_reason().unwrap_or_default().to_owned();
+        let title = status.canonical_reason().unwrap_or_default();
         Self { kind: "about:blank", title, status: status.as_u16(), detail: detail.into(), header: None }
     }
 
@@ -42,14 +42,14 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
 
-    /// The same with a header.
-    pub(super) fn with(mut self, name: HeaderName, value: impl Into<String>) -> Self {
+    /// The same with a header; `name` must be lower case.
+    pub(super) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.header = Some((name, value.into()));
         self
     }
 
     fn later(detail: impl Into<String>, seconds: u64) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).with(header::RETRY_AFTER, seconds.to_string())
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).with("retry-after", &seconds.to_string())
     }
 }
 
@@ -62,7 +62,7 @@ impl IntoResponse for Problem {
         if let Some((name, value)) = self.header
             && let Ok(value) = HeaderValue::from_str(&value)
         {
-            response.headers_mut().insert(name, value);
+            response.headers_mut().insert(HeaderName::from_static(name), value);
         }
         response
     }

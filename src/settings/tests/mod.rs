@@ -1,5 +1,6 @@
 //! What is promised about configurations. Helpers here, claims in the files below.
 
+mod api;
 mod example;
 mod faults;
 mod refusals;
