@@ -1,5 +1,7 @@
 //! The composition root: turns settings into forges, runners, rules and a world. The only place that names adapters.
 
+mod policy;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::github::{self as github_api, GitHubApi, GitHubConfig};
 use crate::api::gitlab::{GitLabAccess, GitLabClient};
-use crate::decide::{Limits, Posts, Rights};
-use crate::domain::{ForgeName, JobName, Role, RunnerName};
-use crate::flow::{Declared, Declares, Driver, EditedComments, Parts, Rules, RunTemplate, RunnerEntry, StopAt, World};
+use crate::decide::{Declared, Declares, Posts};
+use crate::domain::{ForgeName, JobName, RunnerName};
+use crate::flow::{Driver, EditedComments, Parts, Phrases, Rules, RunTemplate, RunnerEntry, StopAt, World};
 use crate::forge::github::{GitHub, GitHubForgeConfig};
 use crate::forge::gitlab::{GitLabConfig, GitLabForge, SigningKey};
 use crate::http::{ApiToken, Bounds, Http, Scope};
@@ -25,6 +27,8 @@ use crate::runner::gitlab_ci::GitLabCi;
 use crate::runner::{exec, http as http_runner, kernelci};
 use crate::settings::{self, ForgeDetails, RunnerDetails, Settings};
 use crate::store::{Lock, Store};
+
+pub use policy::Operators;
 
 /// How long news is collected before it is posted, so that one report tells of a plan and its start.
 const REPORT_DELAY: Duration = Duration::from_millis(1_500);
@@ -83,7 +87,9 @@ impl App {
             .with_context(|| format!("the store `{}` cannot be opened", path.display()))?;
         let grammar = grammar(settings)?;
         let client = client()?;
-        let adapters = Adapters { settings, client, life: &life, grammar: grammar.clone() };
+        let phrases = Arc::new(Phrases::default());
+        let adapters =
+            Adapters { settings, client, life: &life, grammar: grammar.clone(), phrases: Arc::clone(&phrases) };
         let mut forges = Vec::new();
         let mut runners = Vec::new();
         for forge in &settings.forges {
@@ -98,9 +104,11 @@ impl App {
         runners.sort_by_key(|e| settings.runners.iter().position(|r| r.name == e.runner.name().as_str()));
         let mut rules = rules(settings);
         rules.report_delay = life.report_delay.unwrap_or(REPORT_DELAY);
-        let parts = Parts { store, runners, grammar, rules, stop_at: life.stop_at };
+        let policy = policy::rules(settings)?;
+        let parts = Parts { store, runners, grammar, rules, policy, phrases, stop_at: life.stop_at };
         let world = Arc::new(World::new(parts, forges, Arc::clone(&life.clock), life.me.clone()));
         world.recall_throttles().await?;
+        world.recall_policies().await?;
         let server = &settings.server;
         let http = Http::new(Arc::clone(&world), server.body_bytes_max, server.request_timeout);
         let http = http.with_api(api_tokens(settings));
@@ -159,7 +167,8 @@ fn client() -> anyhow::Result<reqwest::Client> {
 /// When the forge cannot be set up.
 pub fn forge_alone(settings: &Settings, name: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Arc<dyn Forge>> {
     let life = Life::ordinary(clock)?;
-    let adapters = Adapters { settings, client: client()?, life: &life, grammar: grammar(settings)? };
+    let phrases = Arc::default();
+    let adapters = Adapters { settings, client: client()?, life: &life, grammar: grammar(settings)?, phrases };
     let forge = settings.forge(name).with_context(|| format!("no forge is called `{name}`"))?;
     adapters.forge(forge, &mut Vec::new())
 }
@@ -198,51 +207,30 @@ fn template(template: &settings::JobTemplate) -> RunTemplate {
 /// # Errors
 /// Aliases or names that contradict each other.
 pub fn grammar(settings: &Settings) -> anyhow::Result<Grammar> {
+    Grammar::new(grammar_settings(settings)).map_err(|error| anyhow::anyhow!("[commands]: {error}"))
+}
+
+fn grammar_settings(settings: &Settings) -> GrammarSettings {
     let commands = &settings.commands;
     let aliases =
         commands.aliases.iter().map(|a| retest_commands::Alias { phrase: a.phrase.clone(), means: a.means.clone() });
     let mut logins = commands.mention.clone();
     logins.extend(settings.forges.iter().filter_map(|f| f.bot_login.clone()));
-    let new = GrammarSettings {
+    GrammarSettings {
         prefix: commands.prefix.clone(),
         bot_logins: logins,
         aliases: aliases.collect(),
         commands_max: commands.commands_max,
         disabled: commands.disabled.clone(),
         ..GrammarSettings::default()
-    };
-    Grammar::new(new).map_err(|error| anyhow::anyhow!("[commands]: {error}"))
+    }
 }
 
 /// The operator's decisions in the words of the loops.
 pub fn rules(settings: &Settings) -> Rules {
-    let role = |r: settings::Role| -> Role {
-        match r {
-            settings::Role::None => Role::None,
-            settings::Role::Read => Role::Read,
-            settings::Role::Triage => Role::Triage,
-            settings::Role::Write => Role::Write,
-            settings::Role::Maintain => Role::Maintain,
-            settings::Role::Admin => Role::Admin,
-        }
-    };
-    let rights = &settings.rights;
     Rules {
-        rights: Rights {
-            retest: role(rights.retest),
-            retest_author: rights.retest_author,
-            force: role(rights.force),
-            test: role(rights.test),
-            cancel: role(rights.cancel),
-            ok_to_test: role(rights.ok_to_test),
-            help: role(rights.help),
-        },
-        limits: Limits {
-            jobs_max: settings.limits.jobs_per_command_max,
-            change_hour_max: settings.limits.retries_per_change_per_hour,
-            asker_hour_max: settings.limits.retries_per_actor_per_hour,
-        },
-        attempts_max: settings.limits.retries_per_job_and_head.saturating_add(1),
+        rights: policy::rights(&settings.rights),
+        limits: policy::limits(&settings.limits),
         posts: Posts {
             aggregate: settings.status.aggregate_context.clone(),
             target_url: settings.status.target_url.as_ref().map(ToString::to_string),
@@ -255,7 +243,7 @@ pub fn rules(settings: &Settings) -> Rules {
             settings::Edited::Ignore => EditedComments::Ignored,
             settings::Edited::NewCommands => EditedComments::NewCommands,
         },
-        role_cache: rights.role_cache,
+        role_cache: settings.rights.role_cache,
         retention: settings.store.retention,
         catch_up_every: CATCH_UP_EVERY,
         templates: settings.templates.iter().map(template).collect(),
@@ -267,6 +255,7 @@ struct Adapters<'a> {
     client: reqwest::Client,
     life: &'a Life,
     grammar: Grammar,
+    phrases: Arc<Phrases>,
 }
 
 impl Adapters<'_> {
@@ -341,8 +330,8 @@ impl Adapters<'_> {
 
     /// A wrong yes costs a stored row, a wrong no would lose a command: so it asks only for what every command has.
     fn may_hold_command(&self) -> Arc<dyn Fn(&str) -> bool + Send + Sync> {
-        let grammar = self.grammar.clone();
-        Arc::new(move |text| grammar.may_hold_command(text))
+        let (grammar, phrases) = (self.grammar.clone(), Arc::clone(&self.phrases));
+        Arc::new(move |text| grammar.may_hold_command(text) || phrases.may_hold_command(text))
     }
 
     /// A runner that needs no forge's client; none for those that do.

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use retest_bot::decide::{
-    Ask, Authorised, JobView, LastHour, Limits, Plan, Rights, RunnerFacts, Snapshot, Standalone, Verb, Wish, authorise,
-    plan, states,
+    Ask, Asker, Authorised, JobTerms, JobView, Limits, Plan, Rights, RunnerFacts, Snapshot, Standalone, Used, Verb,
+    Wish, authorise, plan, states,
 };
 use retest_bot::domain::{
     Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
@@ -100,6 +100,8 @@ fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
         platform: None,
         overrides: Vec::new(),
         groups: Vec::new(),
+        terms: JobTerms::default(),
+        last_retry_at: None,
         job,
     };
     let author = Actor { id: 1, login: "ann".to_owned(), is_bot: false };
@@ -121,6 +123,7 @@ fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
         starts_fresh: true,
         out_of_reach_for_forks: false,
         attempts_max: 5,
+        repeats_base: false,
         restarts_max: None,
         runs_dependents: false,
     };
@@ -129,12 +132,14 @@ fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
         jobs: jobs.into_iter().zip(standing).map(view).collect(),
         runners: BTreeMap::from([(RunnerName::new("lab"), facts)]),
         limits: Limits::NONE,
-        last_hour: LastHour::default(),
+        used: Used::default(),
+        base_moved: None,
         now: Timestamp::default(),
     };
-    let proof: Authorised = authorise(Ask::Retest, &snapshot.change, &author, Role::Write, &Rights::default())
-        .map_err(|refusal| anyhow::anyhow!("{}", refusal.text))
-        .context("the planner needs a proof")?;
+    let proof: Authorised =
+        authorise(Ask::Retest, &snapshot.change, &Asker::with_role(author, Role::Write), &Rights::default())
+            .map_err(|refusal| anyhow::anyhow!("{}", refusal.text))
+            .context("the planner needs a proof")?;
     let wish = Wish {
         verb: Verb::Retest,
         selection: &wish.selection,

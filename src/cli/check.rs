@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use crate::app::Operators;
+use crate::settings::Policy;
 use crate::store::Store;
 
 pub(super) fn run(config: &Path) -> anyhow::Result<ExitCode> {
@@ -23,6 +25,18 @@ pub(super) fn run(config: &Path) -> anyhow::Result<ExitCode> {
         super::print_line(&format!("warning: {warning}"))?;
     }
     super::print_line("the configuration is good")
+}
+
+/// Checks a repository's policy; all faults at once, each with its line.
+pub(super) fn policy(file: &Path) -> anyhow::Result<ExitCode> {
+    let text = super::read_input(file)?;
+    let policy = Policy::parse(&text)
+        .map_err(|errors| anyhow::anyhow!("the policy `{}` cannot be used:\n{errors:#}", file.display()))?;
+    if let Err(faults) = Operators::of(None)?.read(&text) {
+        anyhow::bail!("the policy `{}` cannot be used:\n{}", file.display(), faults.join("\n"));
+    }
+    super::print_line(&policy.summary())?;
+    super::print_line("the policy is good; it counts once it is on the default branch")
 }
 
 pub(super) fn backup(config: &Path, database: Option<&Path>, target: &Path) -> anyhow::Result<ExitCode> {

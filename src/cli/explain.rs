@@ -99,6 +99,7 @@ fn explain(settings: &Settings, decoded: &Decoded) -> anyhow::Result<String> {
             lines.push(format!("commit {}: news of {} jobs", event.sha, event.jobs.len()));
             lines.extend(event.jobs.iter().map(|j| format!("  {}: {} (run {})", j.name, j.state, j.run)));
         }
+        ForgeEvent::Push(event) => lines.push(format!("the default branch {} moved to {}", event.branch, event.sha)),
         ForgeEvent::Press(event) => {
             lines.push(format!("{} pressed {:?} on {}", event.sender.login, event.pressed, event.sha))
         }

@@ -29,11 +29,14 @@ enum Command {
     Serve(serve::Args),
     /// Run the bot with a forge and a runner in this process: see it work, no account needed.
     Demo(demo::Args),
-    /// Check a configuration file and say what it comes to.
+    /// Check a configuration file, or a repository's policy, and say what it comes to.
     Check {
         /// The configuration file.
         #[arg(long, short, default_value = "retest-bot.toml", env = "RETEST_CONFIG")]
         config: PathBuf,
+        /// Check this policy of a repository (`.retest.toml`) instead; no configuration is needed for it.
+        #[arg(long)]
+        policy: Option<PathBuf>,
     },
     /// Read comment text and print the commands in it as JSON.
     Parse(parse::Args),
@@ -45,8 +48,12 @@ enum Command {
     Retry(Box<retry::Args>),
     /// Show the retries of a running bot.
     Retries(retry::ListArgs),
-    /// Print the JSON Schema of the configuration file.
-    Schema,
+    /// Print the JSON Schema of the configuration file, or of a repository's policy.
+    Schema {
+        /// Of which file.
+        #[arg(value_enum, default_value_t = SchemaOf::Configuration)]
+        of: SchemaOf,
+    },
     /// Copy the database of a running bot to a new file.
     Backup {
         /// The configuration file.
@@ -66,18 +73,29 @@ enum Command {
     },
 }
 
+/// A file with a schema.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum SchemaOf {
+    /// The operator's configuration.
+    Configuration,
+    /// A repository's policy.
+    Policy,
+}
+
 /// Runs the command of the process's arguments.
 pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Demo(args) => demo::run(&args),
-        Command::Check { config } => check::run(&config),
+        Command::Check { policy: Some(policy), .. } => check::policy(&policy),
+        Command::Check { config, policy: None } => check::run(&config),
         Command::Parse(args) => parse::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Retry(args) => retry::run(&args),
         Command::Retries(args) => retry::list(&args),
-        Command::Schema => print_line(&pretty(&crate::settings::json_schema())),
+        Command::Schema { of: SchemaOf::Configuration } => print_line(&pretty(&crate::settings::json_schema())),
+        Command::Schema { of: SchemaOf::Policy } => print_line(&pretty(&crate::settings::policy_schema())),
         Command::Backup { config, database, target } => check::backup(&config, database.as_deref(), &target),
         Command::ExecSupervise { directory } => return crate::runner::exec::supervise(&directory),
     };

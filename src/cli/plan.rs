@@ -6,16 +6,17 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args as ClapArgs;
-use retest_commands::{Command, Flags, Grammar, GrammarSettings, Parsed, Selection, Selector};
+use retest_commands::{Command, Flags, Parsed, Selection, Selector};
 use serde::{Deserialize, Serialize};
 
+use crate::app::Operators;
 use crate::decide::{
-    Ask, Authorised, JobView, LastHour, LeaveItem, Limits, OpenRetry, Reason, Refusal, RefusalKind, Rights,
-    RunnerFacts, Snapshot, Standalone, Verb, Wish, authorise, code, job_list, plan,
+    Ask, Asker, Authorised, Declared, JobTerms, JobView, LeaveItem, OpenRetry, Reason, Refusal, RefusalKind,
+    RunnerFacts, Snapshot, Standalone, Terms, Used, Verb, Wish, authorise, code, job_list, plan,
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
-    RunRef, RunnerName, Timestamp,
+    RunRef, RunnerName, Team, Timestamp,
 };
 
 #[derive(Debug, ClapArgs)]
@@ -26,6 +27,9 @@ pub(super) struct Args {
     /// The comment.
     #[arg(long)]
     comment: String,
+    /// A policy of a repository (`.retest.toml`) that holds beside them.
+    #[arg(long)]
+    policy: Option<PathBuf>,
     /// A configuration whose grammar, rights and limits are used instead of the defaults.
     #[arg(long, short)]
     config: Option<PathBuf>,
@@ -63,6 +67,9 @@ struct InputChange {
 struct InputActor {
     login: String,
     role: Role,
+    /// Teams and groups in which the actor is: `team:ORGANISATION/SLUG`, `group:PATH`.
+    #[serde(default)]
+    teams: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -88,6 +95,8 @@ struct InputJob {
     platform: Option<String>,
     #[serde(default)]
     groups: Vec<String>,
+    #[serde(default)]
+    overrides: Vec<String>,
     #[serde(default)]
     allow_failure: bool,
 }
@@ -129,27 +138,36 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 .map_err(|error| serde_path_to_error::Error::new(serde_path_to_error::Track::new().path(), error))
         })
         .with_context(|| format!("the snapshot `{}` is not in the documented form", args.snapshot.display()))?;
-    let (grammar, rights, limits) = match &args.config {
-        Some(path) => {
-            let settings = super::load(path)?;
-            let rules = crate::app::rules(&settings);
-            (crate::app::grammar(&settings)?, rules.rights, rules.limits)
-        }
-        None => {
-            let grammar = Grammar::new(GrammarSettings::default()).map_err(|error| anyhow::anyhow!("{error}"))?;
-            (grammar, Rights::default(), Limits::NONE)
-        }
+    let settings = args.config.as_ref().map(|path| super::load(path)).transpose()?;
+    let operators = Operators::of(settings.as_ref())?;
+    let (terms, grammar) = match &args.policy {
+        None => operators.alone(),
+        Some(path) => operators.read(&super::read_input(path)?).map_err(|faults| {
+            anyhow::anyhow!("the policy `{}` cannot be used:\n{}", path.display(), faults.join("\n"))
+        })?,
     };
     let parsed = retest_commands::parse(&args.comment, &grammar);
-    let output = decide(&input, &parsed, &rights, limits)?;
+    let output = decide(&input, &parsed, &terms);
     if args.json { super::print_line(&super::pretty(&output)) } else { super::print_line(output.reply.trim_end()) }
 }
 
-fn decide(input: &Input, parsed: &Parsed, rights: &Rights, limits: Limits) -> anyhow::Result<Output> {
-    let snapshot = snapshot(input, limits);
-    let actor = Actor { id: 2, login: input.actor.login.clone(), is_bot: false };
+fn asker(input: &Input) -> Asker {
     // In a snapshot people are known by login: the author is the one with the same.
-    let actor = if input.actor.login == input.change.author { Actor { id: 1, ..actor } } else { actor };
+    let id = if input.actor.login == input.change.author { 1 } else { 2 };
+    let mut asker = Asker::with_role(Actor { id, login: input.actor.login.clone(), is_bot: false }, input.actor.role);
+    asker.teams.extend(input.actor.teams.iter().filter_map(|team| {
+        if let Some(path) = team.strip_prefix("group:") {
+            return Some(Team::GitLab { path: path.to_owned() });
+        }
+        let (organisation, slug) = team.strip_prefix("team:")?.split_once('/')?;
+        Some(Team::GitHub { organisation: organisation.to_owned(), slug: slug.to_owned() })
+    }));
+    asker
+}
+
+fn decide(input: &Input, parsed: &Parsed, terms: &Terms) -> Output {
+    let snapshot = snapshot(input, terms);
+    let asker = asker(input);
     let mut output = Output::default();
     for mistake in &parsed.mistakes {
         let text = format!("not run: {}", crate::decide::plain_words(&mistake.hint));
@@ -162,17 +180,19 @@ fn decide(input: &Input, parsed: &Parsed, rights: &Rights, limits: Limits) -> an
                 Some(Refusal::new(RefusalKind::Closed, "the change is closed, so nothing is started on it"));
             break;
         }
-        let may = |ask| authorise(ask, &snapshot.change, &actor, input.actor.role, rights);
+        let may = |ask| authorise(ask, &snapshot.change, &asker, &terms.rights);
         match &one.command {
             Command::Retest(wish) => {
                 let forced = wish.flags.force || wish.selection.words.iter().any(Selector::is_everything);
                 let measured = wish.times.is_some_and(|n| n > 1);
                 let proof = may(if forced || measured { Ask::Force } else { Ask::Retest });
-                let wish = wish_of((Verb::Retest, forced), &wish.selection, (wish.flags, wish.times), &wish.overrides);
+                let own = terms.own_names(&wish.selection);
+                let wish = wish_of((Verb::Retest, forced), &own, (wish.flags, wish.times), &wish.overrides);
                 start(input, &snapshot, (&wish, proof), (&mut output, &mut taken));
             }
             Command::Test(wish) => {
-                let wish = wish_of((Verb::Test, false), &wish.selection, (wish.flags, wish.times), &wish.overrides);
+                let own = terms.own_names(&wish.selection);
+                let wish = wish_of((Verb::Test, false), &own, (wish.flags, wish.times), &wish.overrides);
                 start(input, &snapshot, (&wish, may(Ask::Test)), (&mut output, &mut taken));
             }
             Command::Jobs(_) => match may(Ask::Help) {
@@ -193,7 +213,7 @@ fn decide(input: &Input, parsed: &Parsed, rights: &Rights, limits: Limits) -> an
         }
     }
     output.reply = reply(&output);
-    Ok(output)
+    output
 }
 
 fn wish_of<'a>(
@@ -256,7 +276,7 @@ fn reply(output: &Output) -> String {
 }
 
 /// The snapshot in the planner's words. Every job with a runner can be started by it, unless its state forbids.
-fn snapshot(input: &Input, limits: Limits) -> Snapshot {
+fn snapshot(input: &Input, terms: &Terms) -> Snapshot {
     let forge = input.forge.as_str().into();
     let author = Actor { id: 1, login: input.change.author.clone(), is_bot: false };
     let change = Change {
@@ -272,26 +292,50 @@ fn snapshot(input: &Input, limits: Limits) -> Snapshot {
         approved_head: input.change.approved.then(|| input.change.head.clone()),
         updated_at: Timestamp::default(),
     };
-    let jobs: Vec<Job> = input.jobs.iter().map(job).collect();
-    let by_name: HashMap<&JobName, JobState> = crate::decide::states(&jobs);
-    let view = |(job, raw): (&Job, &InputJob)| JobView {
-        standalone: Standalone::of(job, raw.standalone, &by_name),
-        open: None::<OpenRetry>,
-        retries: raw.runs.saturating_sub(1),
-        wishes: raw.runs.saturating_sub(1),
+    let told = |raw: &InputJob| Declared {
+        standalone: raw.standalone,
+        required: raw.required,
         platform: raw.platform.clone(),
-        overrides: Vec::new(),
         groups: raw.groups.clone(),
-        job: job.clone(),
+        ..Declared::default()
     };
-    let jobs_view = jobs.iter().zip(&input.jobs).map(view).collect();
+    let declared: Vec<Declared> =
+        input.jobs.iter().map(|raw| terms.declared(&JobName::new(&raw.name), Some(&told(raw)))).collect();
+    let jobs: Vec<Job> = input.jobs.iter().zip(&declared).map(|(raw, declared)| job(raw, declared)).collect();
+    let by_name: HashMap<&JobName, JobState> = crate::decide::states(&jobs);
+    let view = |((job, raw), declared): ((&Job, &InputJob), &Declared)| {
+        let mut view = JobView {
+            standalone: Standalone::of(job, declared.standalone, &by_name),
+            open: None::<OpenRetry>,
+            retries: raw.runs.saturating_sub(1),
+            wishes: raw.runs.saturating_sub(1),
+            platform: declared.platform.clone(),
+            overrides: raw.overrides.clone(),
+            groups: declared.groups.clone(),
+            terms: JobTerms::default(),
+            last_retry_at: None,
+            job: job.clone(),
+        };
+        terms.demand(&mut view);
+        view
+    };
+    let jobs_view = jobs.iter().zip(&input.jobs).zip(&declared).map(view).collect();
     let mut runners = BTreeMap::new();
     for raw in &input.jobs {
         if let Some(name) = &raw.runner {
             runners.entry(RunnerName::new(name)).or_insert_with(|| facts(raw));
         }
     }
-    Snapshot { change, jobs: jobs_view, runners, limits, last_hour: LastHour::default(), now: Timestamp::default() }
+    let limits = terms.limits;
+    Snapshot {
+        change,
+        jobs: jobs_view,
+        runners,
+        limits,
+        used: Used::default(),
+        base_moved: None,
+        now: Timestamp::default(),
+    }
 }
 
 fn facts(raw: &InputJob) -> RunnerFacts {
@@ -302,11 +346,13 @@ fn facts(raw: &InputJob) -> RunnerFacts {
         out_of_reach_for_forks: raw.kind.as_deref() == Some("gitlab_ci"),
         attempts_max: u32::MAX,
         runs_dependents: native,
+        repeats_base: native,
         restarts_max: None,
     }
 }
 
-fn job(raw: &InputJob) -> Job {
+fn job(raw: &InputJob, declared: &Declared) -> Job {
+    let needs = if declared.needs.is_empty() { raw.needs.clone() } else { Some(declared.needs.clone()) };
     let newest = JobObservation {
         name: JobName::new(&raw.name),
         scope: String::new(),
@@ -319,13 +365,13 @@ fn job(raw: &InputJob) -> Job {
         url: raw.url.clone(),
         allow_failure: raw.allow_failure,
         manual: false,
-        needs: raw.needs.clone(),
+        needs,
         at: Timestamp::default(),
     };
     Job {
         newest,
         runner: raw.runner.as_deref().map(RunnerName::from),
-        required: raw.required,
+        required: declared.required,
         runs: raw.runs,
         platform: None,
         standalone: None,

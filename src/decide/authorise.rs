@@ -1,41 +1,57 @@
 //! Who may do what (DESIGN section 6).
 //!
 //! **Invariant:** an [`Authorised`] value exists only for a look-up that succeeded; a planner or canceller asks for it.
+//! Read next: `need.rs` for what a right is made of, `terms.rs` for where it comes from.
 
-use crate::domain::{Actor, Change, Role};
+use crate::domain::{Change, Role};
 
 use super::inert::code;
+use super::need::{Asker, Grant, Need};
 use super::reason::{Refusal, RefusalKind};
 
-/// The least role for each command.
+/// What each command needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
     /// `/retest`.
-    pub retest: Role,
+    pub retest: Need,
     /// Whether the author of an approved head may retest whatever the role.
     pub retest_author: bool,
     /// `--force` and `times=`.
-    pub force: Role,
+    pub force: Need,
     /// `/test`.
-    pub test: Role,
+    pub test: Need,
     /// `/cancel` of other people's retries.
-    pub cancel: Role,
+    pub cancel: Need,
     /// `/ok-to-test`.
-    pub ok_to_test: Role,
-    /// `/help`, `/jobs`.
-    pub help: Role,
+    pub ok_to_test: Need,
+    /// `/help`, `/jobs`, `/why`.
+    pub help: Need,
 }
 
 impl Default for Rights {
     fn default() -> Self {
         Self {
-            retest: Role::Triage,
+            retest: Need::role(Role::Triage),
             retest_author: true,
-            force: Role::Write,
-            test: Role::Write,
-            cancel: Role::Write,
-            ok_to_test: Role::Write,
-            help: Role::Read,
+            force: Need::role(Role::Write),
+            test: Need::role(Role::Write),
+            cancel: Need::role(Role::Write),
+            ok_to_test: Need::role(Role::Write),
+            help: Need::role(Role::Read),
+        }
+    }
+}
+
+impl Rights {
+    /// What `ask` needs of somebody to whom no exception applies.
+    pub const fn need(&self, ask: Ask) -> &Need {
+        match ask {
+            Ask::Retest => &self.retest,
+            Ask::Force => &self.force,
+            Ask::Test => &self.test,
+            Ask::Cancel { .. } => &self.cancel,
+            Ask::OkToTest => &self.ok_to_test,
+            Ask::Help => &self.help,
         }
     }
 }
@@ -54,7 +70,7 @@ pub enum Ask {
         /// Whether every retry to be cancelled was asked for by the same person.
         own: bool,
     },
-    /// Approve a fork's head.
+    /// Approve a fork's head, or take an approval back.
     OkToTest,
     /// Read.
     Help,
@@ -63,19 +79,30 @@ pub enum Ask {
 /// The proof that the asker may do it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authorised {
-    role: Role,
+    asker: Asker,
     trusted_head: bool,
+    approvers: String,
 }
 
 impl Authorised {
-    /// The asker's role.
-    pub const fn role(&self) -> Role {
-        self.role
+    /// Whether a further grant, of a job or of a field, lets the same asker through.
+    pub fn is_let_by(&self, grant: &Grant) -> bool {
+        grant.lets(&self.asker)
+    }
+
+    /// Who asks.
+    pub const fn asker(&self) -> &Asker {
+        &self.asker
     }
 
     /// Whether the head may run code that never ran on it: it is no fork's, or it was approved.
     pub const fn trusted_head(&self) -> bool {
         self.trusted_head
+    }
+
+    /// Who can approve a head, for texts.
+    pub fn approvers(&self) -> &str {
+        &self.approvers
     }
 }
 
@@ -86,82 +113,56 @@ fn is_trusted(change: &Change) -> bool {
 
 /// Decides whether the asker may do it.
 ///
+/// An author may retest a trusted head where that is allowed, and may always read what concerns the own change; who asked
+/// for a retry may cancel it. All else takes the grant.
+///
 /// # Errors
-/// [`Refusal`] that names the missing role and what to do.
-pub fn authorise(ask: Ask, change: &Change, actor: &Actor, role: Role, rights: &Rights) -> Result<Authorised, Refusal> {
+/// [`Refusal`] that names what is missing and what to do.
+pub fn authorise(ask: Ask, change: &Change, asker: &Asker, rights: &Rights) -> Result<Authorised, Refusal> {
     let trusted_head = is_trusted(change);
-    let is_author = change.author.as_ref().is_some_and(|a| a.id == actor.id);
-    let (need, word, exempt) = match ask {
-        Ask::Retest => (rights.retest, "retest", rights.retest_author && is_author && trusted_head),
-        Ask::Force => (rights.force, "retest --force", false),
-        Ask::Test => (rights.test, "test", false),
-        Ask::Cancel { own } => (rights.cancel, "cancel", own),
-        Ask::OkToTest => (rights.ok_to_test, "ok-to-test", false),
-        Ask::Help => (rights.help, "help", false),
+    let is_author = change.author.as_ref().is_some_and(|a| a.id == asker.actor.id);
+    let (word, exempt) = match ask {
+        Ask::Retest => ("retest", rights.retest_author && is_author && trusted_head),
+        Ask::Force => ("retest --force", false),
+        Ask::Test => ("test", false),
+        Ask::Cancel { own } => ("cancel", own),
+        Ask::OkToTest => ("ok-to-test", false),
+        Ask::Help => ("help", is_author),
     };
-    if role >= need || exempt {
-        return Ok(Authorised { role, trusted_head });
-    }
+    let unmet = rights.need(ask).unmet(asker).filter(|_| !exempt);
+    let Some(unmet) = unmet else {
+        return Ok(Authorised { asker: asker.clone(), trusted_head, approvers: rights.ok_to_test.to_string() });
+    };
     let author_of_fork = ask == Ask::Retest && rights.retest_author && is_author && !trusted_head;
     let hint = if author_of_fork {
         format!(
-            "the head of a fork must be approved first: somebody with *{}* can comment {}",
+            "the head of a fork must be approved first: somebody with {} can comment {}",
             rights.ok_to_test,
             code("/ok-to-test")
         )
     } else {
-        format!("somebody with *{need}* can give the command")
+        format!("somebody with {} can give the command", rights.need(ask))
     };
-    let who = code(&actor.login);
-    let command = code(&format!("/{word}"));
-    Err(Refusal::new(
-        RefusalKind::Role,
-        format!("{command} needs the *{need}* role on this repository; {who} has *{role}*. Hint: {hint}."),
-    ))
+    Err(refused(&format!("/{word}"), unmet, asker, &hint))
+}
+
+/// The refusal of somebody whom a grant does not let through.
+fn refused(what: &str, unmet: &Grant, asker: &Asker, hint: &str) -> Refusal {
+    let (what, who) = (code(what), code(&asker.actor.login));
+    let needs = match (&unmet.role, unmet.teams.is_empty() && unmet.people.is_empty()) {
+        (Some(role), true) => format!("the *{role}* role on this repository"),
+        _ => format!("{unmet} on this repository"),
+    };
+    let asked: Vec<String> =
+        unmet.teams.iter().filter(|t| asker.unknown.contains(t)).map(|t| code(&t.to_string())).collect();
+    let (kind, unknown) = if asked.is_empty() {
+        (RefusalKind::Role, String::new())
+    } else {
+        let list = asked.join(", ");
+        (RefusalKind::RightsUnknown, format!(", and who is in {list} could not be looked up, which counts as no"))
+    };
+    Refusal::new(kind, format!("{what} needs {needs}; {who} has *{}*{unknown}. Hint: {hint}.", asker.role))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::decide::plan::tests::{actor, change};
-
-    #[test]
-    fn rights_follow_the_table() {
-        let fork = |approved: bool| {
-            let mut c = change();
-            c.from_fork = true;
-            c.approved_head = approved.then(|| c.head.clone());
-            c
-        };
-        let own = change();
-        let (author, other) = (actor(1, "ann"), actor(2, "sam"));
-        let table = [
-            (Ask::Retest, &own, &author, Role::Read, true, "the author of a head in the repository"),
-            (Ask::Retest, &own, &other, Role::Read, false, "a reader who is not the author"),
-            (Ask::Retest, &own, &other, Role::Triage, true, "triage"),
-            (Ask::Retest, &fork(false), &author, Role::Read, false, "a fork's author before approval"),
-            (Ask::Retest, &fork(true), &author, Role::Read, true, "a fork's author after approval"),
-            (Ask::Retest, &fork(false), &other, Role::Triage, true, "triage on a fork: what ran may run again"),
-            (Ask::Force, &own, &author, Role::Triage, false, "force is for writers, authors included"),
-            (Ask::Force, &own, &other, Role::Write, true, "force by a writer"),
-            (Ask::Test, &own, &author, Role::Read, false, "an author cannot start what never ran"),
-            (Ask::Test, &own, &other, Role::Write, true, "a writer can"),
-            (Ask::Cancel { own: true }, &own, &other, Role::Read, true, "the asker's own retries"),
-            (Ask::Cancel { own: false }, &own, &other, Role::Triage, false, "other people's retries"),
-            (Ask::OkToTest, &fork(false), &author, Role::Triage, false, "nobody approves below write"),
-            (Ask::OkToTest, &fork(false), &other, Role::Write, true, "a writer approves"),
-            (Ask::Help, &own, &other, Role::None, false, "no access, no help"),
-        ];
-        for (ask, change, actor, role, allowed, why) in table {
-            let result = authorise(ask, change, actor, role, &Rights::default());
-            assert_eq!(result.is_ok(), allowed, "{why}: {result:?}");
-        }
-    }
-
-    #[test]
-    fn a_refusal_names_the_role_that_is_missing_and_the_one_that_is_there() {
-        let refusal = authorise(Ask::Retest, &change(), &actor(2, "sam"), Role::Read, &Rights::default());
-        let text = refusal.expect_err("a reader").text;
-        assert!(text.contains("*triage*") && text.contains("*read*") && text.contains("`sam`"), "{text}");
-    }
-}
+mod tests;

@@ -54,7 +54,7 @@ impl<'s> Closure<'s> {
             JobState::Skipped | JobState::Missing => format!("{} on this head", view.job.newest.state),
             _ => wanted(view, named, self.wish)?,
         };
-        changeable(view, self.wish)?;
+        changeable(view, self.wish, self.proof)?;
         self.chain(at, why)?;
         Ok(self.start)
     }

@@ -7,20 +7,30 @@ mod answer;
 mod authorise;
 mod closure;
 mod inert;
+mod limits;
+mod need;
 mod plan;
 mod reason;
 mod report;
 mod select;
 mod standalone;
+mod terms;
 
 pub use answer::{Answer, AnswerLine};
 pub use authorise::{Ask, Authorised, Rights, authorise};
 pub use inert::{code, link, plain, plain_words, recorded};
+pub use limits::{Count, DAY, Figure, HOUR, Limits, SetBy, Used};
+pub use need::{Asker, Grant, Need};
 pub use plan::{
-    JobView, LastHour, LeaveItem, Limits, OpenRetry, Plan, RunnerFacts, Snapshot, StartItem, Verb, Wish, job_list,
-    plan, states,
+    JobView, LeaveItem, OpenRetry, Plan, RunnerFacts, Snapshot, StartItem, Verb, Wish, job_list, plan, states,
 };
 pub use reason::{Reason, Refusal, RefusalKind};
-pub use report::{MARKER, Posts, ReportView, aggregate, check_run, is_own_text, job_statuses, render};
+pub use report::{
+    MARKER, MEMBERS_MARKER, Posts, Readers, ReportView, aggregate, check_run, has_news, is_own_text, job_statuses,
+    render,
+};
 pub use select::{Needed, needed};
 pub use standalone::Standalone;
+pub use terms::{
+    Declared, Declares, JobRule, JobTerms, MayLoosen, Policy, PolicyLimits, PolicyRights, Style, Terms, whole_seconds,
+};

@@ -11,9 +11,11 @@ use retest_commands::Selection;
 use super::authorise::Authorised;
 use super::closure::Closure;
 use super::inert::code;
+use super::limits::{Limits, Used, reached};
 use super::reason::Reason;
 use super::select::{Picked, pick};
 use super::standalone::Standalone;
+use super::terms::JobTerms;
 use crate::domain::{Change, Job, JobName, JobState, RetryState, RunnerName, Timestamp};
 
 /// Jobs left alone that are named one by one in an answer; the rest is counted.
@@ -56,6 +58,10 @@ pub struct JobView {
     pub overrides: Vec<String>,
     /// Names that mean it together with others.
     pub groups: Vec<String>,
+    /// What the repository's policy demands where it is started.
+    pub terms: JobTerms,
+    /// When it was last retried on this head.
+    pub last_retry_at: Option<Timestamp>,
 }
 
 /// What the planner must know of a runner.
@@ -71,33 +77,10 @@ pub struct RunnerFacts {
     pub attempts_max: u32,
     /// Jobs depending on a restarted one run along.
     pub runs_dependents: bool,
+    /// It repeats a run as it was, with the base branch of then.
+    pub repeats_base: bool,
     /// How many restarts one group takes in all; its runs are then counted by the second number of their order.
     pub restarts_max: Option<u32>,
-}
-
-/// What a command may start at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Jobs that one command may start.
-    pub jobs_max: usize,
-    /// Retries of one change within an hour.
-    pub change_hour_max: u32,
-    /// Retries of one asker within an hour.
-    pub asker_hour_max: u32,
-}
-
-impl Limits {
-    /// No limit at all, for offline plans.
-    pub const NONE: Self = Self { jobs_max: usize::MAX, change_hour_max: u32::MAX, asker_hour_max: u32::MAX };
-}
-
-/// Retries of the last hour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LastHour {
-    /// Of this change.
-    pub change: u32,
-    /// Of this asker.
-    pub asker: u32,
 }
 
 /// All that is known when a command is decided.
@@ -111,8 +94,10 @@ pub struct Snapshot {
     pub runners: BTreeMap<RunnerName, RunnerFacts>,
     /// Limits.
     pub limits: Limits,
-    /// What the last hour has used of them.
-    pub last_hour: LastHour,
+    /// What the last hour and day have used of them.
+    pub used: Used,
+    /// When the base branch last moved, as far as that is known.
+    pub base_moved: Option<Timestamp>,
     /// Now.
     pub now: Timestamp,
 }
@@ -181,7 +166,7 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
     let picked = pick(wish.selection, &snapshot.jobs);
     let mut plan = Plan::default();
     words_without_jobs(&picked, wish, snapshot, &mut plan);
-    let mut started = BTreeSet::new();
+    let (mut started, mut before) = (BTreeSet::new(), Vec::new());
     for (&at, &named) in &picked.jobs {
         let Some(view) = snapshot.jobs.get(at).filter(|_| !started.contains(&at)) else { continue };
         let verdict = if wish.with_needs && is_chained(view) && view.open.is_none() {
@@ -190,9 +175,9 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
             judge(view, named, snapshot, wish, proof)
                 .map(|why| vec![StartItem { at, why, after: Vec::new(), asked: true }])
         };
-        let verdict = verdict.and_then(|items| match used_up(snapshot, wish, plan.start.len() + items.len()) {
-            None => Ok(items),
-            Some(left) => Err(left),
+        let verdict = verdict.and_then(|items| {
+            let new: Vec<usize> = items.iter().map(|item| item.at).collect();
+            reached(snapshot, wish.times, (&before, &new), proof.asker().role).map_or(Ok(items), Err)
         });
         match verdict {
             Ok(items) => {
@@ -200,6 +185,7 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
                     plan.leave.push(runs_along(view));
                 }
                 started.extend(items.iter().map(|item| item.at));
+                before.extend(items.iter().map(|item| item.at));
                 plan.start.extend(items);
             }
             Err((reason, text)) => {
@@ -218,26 +204,6 @@ fn is_chained(view: &JobView) -> bool {
 fn runs_along(view: &JobView) -> LeaveItem {
     let text = "its runner starts it by itself once the jobs before it have passed".to_owned();
     LeaveItem { name: view.job.newest.name.to_string(), reason: Reason::RunsAlong, text }
-}
-
-/// Which limit a plan of `planned` jobs would pass.
-fn used_up(snapshot: &Snapshot, wish: &Wish<'_>, planned: usize) -> Option<Left> {
-    let (limits, used) = (snapshot.limits, snapshot.last_hour);
-    if planned > limits.jobs_max {
-        let text = format!("one command starts at most {} jobs; give another command for this one", limits.jobs_max);
-        return Some((Reason::TooMany, text));
-    }
-    let planned = u32::try_from(planned).unwrap_or(u32::MAX).saturating_mul(wish.times);
-    let (max, whose) = if used.change.saturating_add(planned) > limits.change_hour_max {
-        (limits.change_hour_max, "this change")
-    } else if used.asker.saturating_add(planned) > limits.asker_hour_max {
-        (limits.asker_hour_max, "you")
-    } else {
-        return None;
-    };
-    let text =
-        format!("{whose} had {max} retries within the last hour, the most that the operator allows; ask again later");
-    Some((Reason::Limited, text))
 }
 
 fn words_without_jobs(picked: &Picked, wish: &Wish<'_>, snapshot: &Snapshot, plan: &mut Plan) {
@@ -287,7 +253,7 @@ fn judge(
     let why = wanted(view, named, wish)?;
     let near = startable(view, snapshot, wish, proof)?;
     stands_alone(view)?;
-    changeable(view, wish)?;
+    changeable(view, wish, proof)?;
     Ok(why + &near)
 }
 
@@ -303,6 +269,7 @@ pub(super) fn startable(
         let text = "not managed here: no configured runner starts it; the operator can add one that does".to_owned();
         return Err((Reason::Unmanaged, text));
     };
+    view.terms.allow(proof)?;
     reachable(view, snapshot, wish, (runner, proof))?;
     if view.wishes.saturating_add(1) >= runner.attempts_max {
         let text = format!(
@@ -315,11 +282,8 @@ pub(super) fn startable(
 }
 
 /// Whether the fields that the asker wants changed may be changed in this job.
-pub(super) fn changeable(view: &JobView, wish: &Wish<'_>) -> Result<(), Left> {
-    let Some(key) = wish.overrides.keys().find(|key| !view.overrides.contains(key)) else { return Ok(()) };
-    let allowed: Vec<String> = view.overrides.iter().map(|k| code(k)).collect();
-    let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
-    Err((Reason::OverrideRefused, format!("{} may not be changed here; allowed: {allowed}", code(key))))
+pub(super) fn changeable(view: &JobView, wish: &Wish<'_>, proof: &Authorised) -> Result<(), Left> {
+    wish.overrides.keys().try_for_each(|key| view.terms.allow_override(key, &view.overrides, proof))
 }
 
 /// Whether the job's state is one that the command means.
@@ -371,8 +335,10 @@ fn reachable(
     }
     let fresh = matches!(seen.state, JobState::Missing | JobState::Skipped) || seen.manual;
     if fresh && !proof.trusted_head() {
-        let text =
-            "never ran on this head of a fork; somebody with *write* can approve it with `/ok-to-test`".to_owned();
+        let text = format!(
+            "never ran on this head of a fork; somebody with {} can approve it with `/ok-to-test`",
+            proof.approvers()
+        );
         return Err((Reason::NotApproved, text));
     }
     if matches!(seen.state, JobState::Missing | JobState::Skipped) && !runner.starts_fresh {
@@ -410,7 +376,7 @@ fn restarts(view: &JobView) -> u32 {
     u32::try_from(view.job.newest.order.1.saturating_sub(1)).unwrap_or(0)
 }
 
-/// What should be known before a limit of the runner bites; empty while it is far.
+/// What should be known of the new run: a limit of the runner that is near, a base that is old. Empty without any.
 fn near_limits(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts) -> String {
     let mut text = String::new();
     if let Some(max) = runner.restarts_max
@@ -422,6 +388,12 @@ fn near_limits(view: &JobView, snapshot: &Snapshot, runner: &RunnerFacts) -> Str
         && snapshot.now.since(view.job.newest.at) + AGE_NEAR > max
     {
         text.push_str(&format!("; its runner repeats nothing older than {} days", max.as_secs() / 86_400));
+    }
+    if runner.repeats_base && snapshot.base_moved.is_some_and(|moved| moved > view.job.newest.at) {
+        let base = code(&snapshot.change.base_ref);
+        text.push_str(&format!(
+            "; repeated as it was, without what came to {base} since: update the branch for a run with it"
+        ));
     }
     text
 }
@@ -451,9 +423,10 @@ fn stands_alone(view: &JobView) -> Result<(), Left> {
         Standalone::Unknown => Err((
             Reason::NotStandalone,
             format!(
-                "nobody can tell whether {} stands alone; the operator can declare {}",
+                "nobody can tell whether {} stands alone; {} in {} of the default branch says so",
                 code(name),
-                code("standalone = true")
+                code(&format!("[[job]] name = \"{name}\" standalone = true")),
+                code(".retest.toml")
             ),
         )),
     }

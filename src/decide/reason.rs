@@ -38,7 +38,7 @@ pub enum Reason {
     Unmanaged,
     /// It was retried too often on this head.
     AttemptsUsed,
-    /// The change or the asker had too many retries within an hour.
+    /// A limit over an hour or a day is reached, or the job was retried a moment ago.
     Limited,
     /// It runs in the fork, out of reach.
     ForkOutOfReach,
@@ -46,6 +46,10 @@ pub enum Reason {
     NotApproved,
     /// It never ran on this head.
     NotReported,
+    /// The repository's policy lets nobody start it again.
+    NotRetryable,
+    /// The repository's policy keeps it for people with another right.
+    NoRight,
     /// A field was to be changed that the job's policy does not allow.
     OverrideRefused,
     /// More jobs than one command may start.
@@ -58,11 +62,13 @@ pub enum Reason {
     Cancelled,
     /// There was nothing to do.
     Nothing,
+    /// The repository's policy cannot be used as it stands.
+    PolicyBroken,
 }
 
 impl Reason {
     /// All reasons, in the order of the documentation.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::Started,
         Self::WouldStart,
         Self::Joined,
@@ -83,12 +89,15 @@ impl Reason {
         Self::ForkOutOfReach,
         Self::NotApproved,
         Self::NotReported,
+        Self::NotRetryable,
+        Self::NoRight,
         Self::OverrideRefused,
         Self::TooMany,
         Self::NotUnderstood,
         Self::Listed,
         Self::Cancelled,
         Self::Nothing,
+        Self::PolicyBroken,
     ];
 
     /// The word in JSON and in the documentation.
@@ -114,12 +123,15 @@ impl Reason {
             Self::ForkOutOfReach => "fork_out_of_reach",
             Self::NotApproved => "not_approved",
             Self::NotReported => "not_reported",
+            Self::NotRetryable => "not_retryable",
+            Self::NoRight => "no_right",
             Self::OverrideRefused => "override_refused",
             Self::TooMany => "too_many",
             Self::NotUnderstood => "not_understood",
             Self::Listed => "listed",
             Self::Cancelled => "cancelled",
             Self::Nothing => "nothing",
+            Self::PolicyBroken => "policy_broken",
         }
     }
 }

@@ -4,11 +4,15 @@
 
 use super::answer::Answer;
 use super::inert::{code, code_in_table, link};
+use super::reason::Reason;
 use crate::domain::{CommitSha, Conclusion, JobName, Retry, RetryState, WaitOn};
 use crate::ports::{CheckPost, StatusPost, StatusState};
 
 /// The hidden first line of every report: by it we find ours again, and never obey it.
 pub const MARKER: &str = "<!-- retest-bot:report -->";
+
+/// The same for the report that members alone can read: the answers to internal notes.
+pub const MEMBERS_MARKER: &str = "<!-- retest-bot:members-report -->";
 
 /// Characters after which no older answer is added: a report stays something that people read.
 const ANSWERS_UP_TO: usize = 12_000;
@@ -30,6 +34,40 @@ pub struct ReportView<'a> {
     pub retries: &'a [Retry],
     /// The newest answers to commands, oldest first.
     pub answers: &'a [Answer],
+    /// Whose report it is.
+    pub readers: Readers,
+}
+
+/// Who can read a report. What an internal note asked for is told to members only; all else to everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Everybody who can read the change.
+    Everybody,
+    /// Members only.
+    Members,
+}
+
+impl Readers {
+    /// Both, the public one first.
+    pub const ALL: [Self; 2] = [Self::Everybody, Self::Members];
+
+    /// Who reads the answer to something that is internal or not.
+    pub const fn of(internal: bool) -> Self {
+        if internal { Self::Members } else { Self::Everybody }
+    }
+
+    /// The hidden first line of their report.
+    pub const fn marker(self) -> &'static str {
+        match self {
+            Self::Everybody => MARKER,
+            Self::Members => MEMBERS_MARKER,
+        }
+    }
+
+    /// Whether something that is internal or not belongs into their report.
+    pub const fn may_read(self, internal: bool) -> bool {
+        matches!((self, Self::of(internal)), (Self::Everybody, Self::Everybody) | (Self::Members, Self::Members))
+    }
 }
 
 /// What the operator has said about posts.
@@ -114,10 +152,24 @@ fn ended(end: Conclusion, run: u32, cause: Option<&str>) -> (&'static str, Strin
     }
 }
 
+/// Whether there is something to say that reactions and statuses do not tell: an answer other than "started", or a retry
+/// that did not pass.
+pub fn has_news(readers: Readers, retries: &[Retry], answers: &[Answer]) -> bool {
+    let plain = [Reason::Started.as_str(), Reason::Joined.as_str(), Reason::Cancelled.as_str()];
+    let spoken = answers.iter().filter(|answer| readers.may_read(answer.internal)).flat_map(|answer| &answer.lines);
+    let bad = |retry: &&Retry| {
+        let passed = retry.state == RetryState::Finished(Conclusion::Passed);
+        !retry.state.is_open() && !passed && retry.state != RetryState::Cancelled
+    };
+    spoken.into_iter().any(|line| !plain.contains(&line.reason.as_str()))
+        || retries.iter().filter(|retry| readers.may_read(retry.internal)).any(|retry| bad(&retry))
+}
+
 /// The report of a change, as Markdown.
 pub fn render(view: &ReportView<'_>) -> String {
-    let mut out = format!("{MARKER}\n### Retests of {}\n", code(view.sha.short()));
-    let jobs = newest(view.retries);
+    let mut out = format!("{}\n### Retests of {}\n", view.readers.marker(), code(view.sha.short()));
+    let mut jobs = newest(view.retries);
+    jobs.retain(|retry| view.readers.may_read(retry.internal));
     if jobs.is_empty() {
         out.push_str("\nNo job was restarted on this head.\n");
     }
@@ -128,7 +180,7 @@ pub fn render(view: &ReportView<'_>) -> String {
         out.push_str(&format!("\n- and {} more jobs\n", jobs.len() - JOBS_MAX));
     }
     let mut first = true;
-    for answer in view.answers.iter().rev() {
+    for answer in view.answers.iter().rev().filter(|answer| view.readers.may_read(answer.internal)) {
         let text = answer_text(answer, view.sha);
         if out.len() + text.len() > ANSWERS_UP_TO {
             out.push_str("\nOlder answers are not shown.\n");
@@ -308,6 +360,7 @@ mod tests {
             number,
             series: None,
             comment: None,
+            internal: false,
             also: vec!["package".into()],
             created_at: Timestamp::default(),
             due_at: Timestamp::default(),
@@ -334,13 +387,42 @@ mod tests {
             delivery: "d-1".into(),
             internal: false,
         };
-        let text = render(&ReportView { sha: &change().head, retries: &retries, answers: &[answer] });
+        let text = render(&ReportView {
+            sha: &change().head,
+            retries: &retries,
+            answers: &[answer],
+            readers: Readers::Everybody,
+        });
         let wanted = "<!-- retest-bot:report -->\n### Retests of `aaaaaaa`\n\n\
             - ✅ **`lava-x86`**: passed on run 3 · [run](https://lab.example/1) · runs along: `package`  \n  \
             <sub>failed on this head; asked by `ann`</sub>\n\n---\n\n\
             **`ann`** asked for `/retest lint`:\n- `lint`: already passed\n\n<sub>delivery `d-1`</sub>\n\n\
             <sub>`/retest ?` lists the jobs of this head, `/help` the commands.</sub>\n";
         assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn what_an_internal_note_asked_for_is_in_the_report_of_members_only() {
+        let mut hidden = retry("lava-secret", RetryState::Running, 1);
+        hidden.internal = true;
+        hidden.asker = actor(9, "insider");
+        let retries = [retry("lava-x86", RetryState::Running, 1), hidden];
+        let answer = |asker: &str, internal| Answer {
+            asker: asker.into(),
+            command: format!("/retest by-{asker}"),
+            lines: vec![],
+            head: "aaaaaaa".into(),
+            delivery: "d-1".into(),
+            internal,
+        };
+        let answers = [answer("ann", false), answer("insider", true)];
+        let of = |readers| render(&ReportView { sha: &change().head, retries: &retries, answers: &answers, readers });
+        let (open, members) = (of(Readers::Everybody), of(Readers::Members));
+        assert!(open.contains("lava-x86") && open.contains("by-ann"), "{open}");
+        assert!(!open.contains("secret") && !open.contains("insider"), "{open}");
+        assert!(members.contains("lava-secret") && members.contains("by-insider"), "{members}");
+        assert!(!members.contains("lava-x86"), "told once, to everybody: {members}");
+        assert!(members.starts_with(MEMBERS_MARKER) && open.starts_with(MARKER));
     }
 
     #[test]

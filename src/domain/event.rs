@@ -100,6 +100,19 @@ pub struct JobEvent {
     pub group_over: Option<String>,
 }
 
+/// Somebody pushed to, or merged into, the default branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushEvent {
+    /// The repository.
+    pub repo: Repo,
+    /// The branch, without `refs/heads/`.
+    pub branch: String,
+    /// Its new end.
+    pub sha: CommitSha,
+    /// When we heard of it.
+    pub at: Timestamp,
+}
+
 /// Which of the forge's own buttons was pressed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -142,6 +155,8 @@ pub enum ForgeEvent {
     },
     /// News of jobs.
     Jobs(Box<JobEvent>),
+    /// The default branch moved: what ran against it before ran against an older base.
+    Push(Box<PushEvent>),
     /// A re-run button.
     Press(Box<PressEvent>),
 }
@@ -153,6 +168,7 @@ impl ForgeEvent {
             Self::Comment(event) => &event.repo,
             Self::Change { repo, .. } => repo,
             Self::Jobs(event) => &event.repo,
+            Self::Push(event) => &event.repo,
             Self::Press(event) => &event.repo,
         }
     }

@@ -15,9 +15,10 @@ mod time;
 pub use change::{Change, ChangeKey, Repo, RepoKey};
 pub use event::{
     ChangeAction, CommentAction, CommentEvent, CommentKind, CommentRef, ForgeEvent, JobEvent, PressEvent, Pressed,
+    PushEvent,
 };
 pub use ids::{CommitSha, DeliveryId, DispatchKey, ForgeName, JobName, NotASha, RunRef, RunnerName};
 pub use job::{Conclusion, Job, JobObservation, JobState, ListedJob, Origin, RunHandle, RunObservation, RunOrder};
-pub use people::{Actor, Role, UnknownRole};
+pub use people::{Actor, Role, Team, UnknownRole};
 pub use retry::{IllegalStep, Retry, RetryEvent, RetryId, RetryState, Series, WaitOn};
 pub use time::Timestamp;

@@ -16,6 +16,33 @@ pub struct Actor {
     pub is_bot: bool,
 }
 
+/// A team of people that a forge knows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Team {
+    /// A team of a GitHub organisation; members of its child teams count.
+    GitHub {
+        /// The organisation's login.
+        organisation: String,
+        /// The team's name in addresses.
+        slug: String,
+    },
+    /// A GitLab group by its full path; members of the groups above it count.
+    GitLab {
+        /// The path, such as `acme/lab`.
+        path: String,
+    },
+}
+
+impl fmt::Display for Team {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::GitHub { organisation, slug } => write!(f, "team:{organisation}/{slug}"),
+            Self::GitLab { path } => write!(f, "group:{path}"),
+        }
+    }
+}
+
 /// What somebody may do on a repository, in rising order (DESIGN section 6).
 ///
 /// GitHub's words; GitLab's reporter, developer, maintainer and owner are triage, write, maintain and admin.

@@ -241,6 +241,9 @@ pub struct Retry {
     pub series: Option<Series>,
     /// The comment that asked.
     pub comment: Option<CommentRef>,
+    /// Whether that comment is visible to members only: who asked, and that somebody did, is then for members, too.
+    #[serde(default)]
+    pub internal: bool,
     /// The jobs that run along.
     pub also: Vec<JobName>,
     /// When it was stored.

@@ -5,9 +5,11 @@
 //! Read next: `keep.rs`, `dispatch.rs`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use retest_commands::{Command, Parsed, ParsedCommand, Retest};
+use retest_commands::{Command, Grammar, Parsed, ParsedCommand, Retest};
 
+use super::asked::{Approval, Asked, TRIES_MAX, approve, pinned};
 use super::lines::{
     as_retest, cancel_lines, cancelled, dispatch_key, forced, help_lines, leave_line, line, mistake_line, refusal_line,
     right_of, started_text, title, whole,
@@ -16,44 +18,21 @@ use super::points::Point;
 use super::snapshot::{AskError, job_query};
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
-    AnswerLine, Ask, Authorised, JobView, LastHour, Needed, Reason, Refusal, RefusalKind, Snapshot, StartItem, Verb,
-    Wish, authorise, code, is_own_text, job_list, needed,
+    AnswerLine, Ask, Authorised, JobView, Needed, Readers, Reason, Refusal, RefusalKind, Snapshot, StartItem, Terms,
+    Verb, Wish, authorise, code, job_list, needed,
 };
 use crate::domain::{
-    Actor, Change, ChangeAction, CommentAction, CommentEvent, CommentRef, CommitSha, ForgeEvent, PressEvent, Pressed,
-    Repo, Retry, RetryId, RetryState, Role, Series, Timestamp, WaitOn,
+    Change, ChangeAction, CommentAction, CommentEvent, CommitSha, ForgeEvent, PressEvent, Pressed, Retry, RetryId,
+    RetryState, Role, Series, Timestamp, WaitOn,
 };
 use crate::ports::{CallError, Forge};
 use crate::store::{CommandView, PostKind, StoredDelivery, ViewQuery};
 
-/// Failed tries after which a command is answered with "could not look it up".
-const TRIES_MAX: u32 = 6;
-
 /// A comment that arrives later than this may be about a head that its writer did not see.
 const FRESH: std::time::Duration = std::time::Duration::from_secs(120);
 
-/// The time over which retries are counted against the limits.
-const HOUR: std::time::Duration = std::time::Duration::from_secs(3_600);
-
 /// The identifier of our check run's button.
 pub(super) const BUTTON: &str = "retest-failed";
-
-/// What was asked, by a comment or by a button.
-pub(super) struct Asked<'a> {
-    pub forge: &'a dyn Forge,
-    pub repo: Repo,
-    pub change: Change,
-    pub actor: Actor,
-    pub comment: Option<CommentRef>,
-    pub internal: bool,
-    /// Whether the head is known that the change had when this was asked.
-    pub head_seen: bool,
-    pub delivery: &'a StoredDelivery,
-    /// What was read at once; none when it is not about the present head.
-    pub view: Option<CommandView>,
-    /// The asker's role, when it was looked up meanwhile.
-    pub role: Option<Result<Role, CallError>>,
-}
 
 /// What commands come to: everything that is stored in the one transaction.
 #[derive(Default)]
@@ -61,7 +40,7 @@ pub(super) struct Outcome {
     pub answers: Vec<(String, Vec<AnswerLine>)>,
     pub start: Vec<Retry>,
     pub cancel: Vec<RetryId>,
-    pub approve: Option<CommitSha>,
+    pub approve: Option<Approval>,
     pub refused: bool,
     pub informed: bool,
 }
@@ -77,7 +56,7 @@ impl World {
         let result = match &delivery.event {
             ForgeEvent::Comment(comment) => self.work_on_comment(forge.as_ref(), delivery, comment).await,
             ForgeEvent::Press(press) => self.work_on_press(forge.as_ref(), delivery, press).await,
-            ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) => Ok(()),
+            ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) | ForgeEvent::Push(_) => Ok(()),
         };
         match result {
             Ok(()) => Ok(true),
@@ -106,15 +85,14 @@ impl World {
         delivery: &StoredDelivery,
         comment: &CommentEvent,
     ) -> Result<(), AskError> {
-        let parsed = self.commands_of(forge, comment);
-        let Some(parsed) = parsed.filter(|p| !p.commands.is_empty() || !p.mistakes.is_empty()) else {
-            let mut tx = self.store.begin().await?;
-            tx.put_repo(&comment.repo).await?;
-            tx.done(delivery.row, Some("no command")).await?;
-            tx.commit().await?;
-            return Ok(());
+        let Some(policy) = self.policy_for_comment(forge, delivery, comment).await? else {
+            return Ok(self.pass_over(delivery, comment).await?);
         };
-        let (view, role) = self.look(forge, delivery, comment, &parsed).await?;
+        let parsed = self.commands_of(comment, &policy.grammar);
+        let Some(parsed) = parsed.filter(|p| !p.commands.is_empty() || !p.mistakes.is_empty()) else {
+            return Ok(self.pass_over(delivery, comment).await?);
+        };
+        let (view, role) = self.look(forge, delivery, comment, (&parsed, &policy.terms)).await?;
         let (change, head_then, view) = self.change_for(forge, delivery, comment, view).await?;
         let repo = match &view {
             Some(view) => view.repo.clone(),
@@ -131,6 +109,7 @@ impl World {
             delivery,
             view,
             role,
+            policy,
         };
         let gate = self.gate(&asked.change, head_then.as_ref(), comment.created_at, delivery.at);
         let outcome = match gate {
@@ -157,6 +136,7 @@ impl World {
             tx.commit().await?;
             return Ok(());
         }
+        let policy = self.in_force(forge, &press.repo, delivery.tries >= TRIES_MAX).await?;
         let pressed = ParsedCommand { command: Command::Retest(Retest::default()), line: 1 };
         let parsed = Parsed { commands: vec![pressed], mistakes: Vec::new() };
         for change in changes {
@@ -171,6 +151,7 @@ impl World {
                 delivery,
                 view: None,
                 role: None,
+                policy: Arc::clone(&policy),
             };
             let outcome = self.answer_all(&asked, &parsed).await?;
             // The press has set our check back at the forge: it must be posted again, whatever came of it.
@@ -180,18 +161,21 @@ impl World {
         Ok(())
     }
 
-    /// The commands of a comment; none when its kind or author must not command.
-    fn commands_of(&self, forge: &dyn Forge, comment: &CommentEvent) -> Option<Parsed> {
-        let bot = comment.author.is_bot || forge.is_me(&comment.author, comment.via_app);
-        if bot || is_own_text(&comment.body) {
-            return None;
-        }
+    async fn pass_over(&self, delivery: &StoredDelivery, comment: &CommentEvent) -> Result<(), FlowError> {
+        let mut tx = self.store.begin().await?;
+        tx.put_repo(&comment.repo).await?;
+        tx.done(delivery.row, Some("no command")).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// The commands of a comment; none when it is of a kind that must not command.
+    fn commands_of(&self, comment: &CommentEvent, grammar: &Grammar) -> Option<Parsed> {
         match &comment.action {
-            CommentAction::Created => Some(retest_commands::parse(&comment.body, &self.grammar)),
+            CommentAction::Created => Some(retest_commands::parse(&comment.body, grammar)),
             CommentAction::Edited { before: Some(before) }
                 if self.rules.edited == EditedComments::NewCommands && comment.sender.id == comment.author.id =>
             {
-                Some(retest_commands::new_commands(before, &comment.body, &self.grammar))
+                Some(retest_commands::new_commands(before, &comment.body, grammar))
             }
             CommentAction::Edited { .. } | CommentAction::Deleted => None,
         }
@@ -204,11 +188,11 @@ impl World {
         forge: &dyn Forge,
         delivery: &StoredDelivery,
         comment: &CommentEvent,
-        parsed: &Parsed,
+        (parsed, terms): (&Parsed, &Terms),
     ) -> Result<(CommandView, Option<Result<Role, CallError>>), AskError> {
         let meant = parsed.commands.iter().find_map(|one| match &one.command {
-            Command::Retest(wish) if !wish.flags.with_needs => Some(needed(&wish.selection)),
-            Command::Test(wish) => Some(needed(&as_retest(wish).selection)),
+            Command::Retest(wish) if !wish.flags.with_needs => Some(needed(&terms.own_names(&wish.selection))),
+            Command::Test(wish) => Some(needed(&terms.own_names(&wish.selection))),
             _ => None,
         });
         let jobs = job_query(meant.as_ref().unwrap_or(&Needed::All));
@@ -216,7 +200,8 @@ impl World {
             change: &comment.change,
             arrived: delivery.row,
             asker: comment.author.id,
-            since: self.now().minus(HOUR),
+            limits: &terms.limits,
+            now: self.now(),
             jobs: &jobs,
         };
         let asks = !parsed.commands.is_empty()
@@ -298,13 +283,9 @@ impl World {
         if parsed.commands.is_empty() {
             return Ok(outcome);
         }
-        let role = match asked.role.clone() {
-            Some(role) => role,
-            None => self.role(asked.forge, &asked.repo, &asked.actor).await,
-        };
-        let role = match role {
-            Ok(role) => role,
-            Err(error) if error.is_passing() && asked.delivery.tries < TRIES_MAX => return Err(error.into()),
+        let asker = match self.asker_of(asked, parsed).await {
+            Ok(asker) => asker,
+            Err(error) if error.is_passing() && !asked.settles() => return Err(error.into()),
             Err(error) => {
                 self.count_failure(asked.forge.name().as_str(), &error);
                 let text =
@@ -317,7 +298,7 @@ impl World {
             None => self.store.retries_of(&asked.change.key, &asked.change.head).await?,
         };
         for one in &parsed.commands {
-            let may = |ask| authorise(ask, &asked.change, &asked.actor, role, &self.rules.rights);
+            let may = |ask| authorise(ask, &asked.change, &asker, &asked.policy.terms.rights);
             let title = title(&one.command);
             let lines = match &one.command {
                 Command::Retest(wish) => {
@@ -336,11 +317,19 @@ impl World {
                         .map(|_| cancel_lines(&meant, goes_on, (&mut outcome.cancel, &mut outcome.start)))
                 }
                 Command::Jobs(_) => self.list(asked, may(Ask::Help), &retries).await?,
-                Command::Help(help) => may(Ask::Help).map(|_| help_lines(help.topic.as_deref())),
-                Command::OkToTest(wish) => {
-                    may(Ask::OkToTest).and_then(|_| approve(asked, wish.sha.as_deref(), &mut outcome))
+                Command::Help(help) => {
+                    may(Ask::Help).map(|_| help_lines(help.topic.as_deref(), &asked.policy.grammar, &may))
                 }
-                Command::Why(why) => self.explain(&asked.change, why.job.as_deref(), may(Ask::Help)).await?,
+                Command::OkToTest(wish) => {
+                    may(Ask::OkToTest).and_then(|_| approve(asked, wish)).map(|(approval, lines)| {
+                        outcome.approve = Some(approval);
+                        lines
+                    })
+                }
+                Command::Why(why) => {
+                    self.explain((&asked.change, Readers::of(asked.internal)), why.job.as_deref(), may(Ask::Help))
+                        .await?
+                }
                 Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) => Err(Refusal::new(
                     RefusalKind::Unsupported,
                     format!(
@@ -371,17 +360,20 @@ impl World {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        let terms = &asked.policy.terms;
+        let selection = terms.own_names(&wish.selection);
         // What a chained job needs may be any job of the revision.
-        let needed = if wish.flags.with_needs { Needed::All } else { needed(&wish.selection) };
-        let place = (&asked.repo, &asked.change);
-        let mut record = self.complete_record(asked.forge, place, &needed, asked.view.as_ref()).await?;
-        let last_hour = self.last_hour(asked, &outcome.start).await?;
+        let needed = if wish.flags.with_needs { Needed::All } else { needed(&selection) };
+        let place = (&asked.repo, &asked.change, terms);
+        let mut record =
+            self.complete_record(asked.forge, (&asked.repo, &asked.change), &needed, asked.view.as_ref()).await?;
+        let used = self.used(asked, &outcome.start).await?;
         let seen = asked.view.as_ref().filter(|_| !record.changed).and_then(|view| view.jobs_of(&job_query(&needed)));
         let mut snapshot = self.snapshot(asked.forge, place, (&needed, seen), retries).await?;
-        snapshot.last_hour = last_hour;
+        snapshot.used.clone_from(&used);
         let wish_now = Wish {
             verb,
-            selection: &wish.selection,
+            selection: &selection,
             force: forced(wish),
             with_needs: wish.flags.with_needs,
             times: wish.times.unwrap_or(1),
@@ -392,7 +384,7 @@ impl World {
             // Nothing to start: before that is said, make sure that no webhook was lost.
             record.gap = self.list_record(asked.forge, &asked.repo, &asked.change).await?;
             snapshot = self.snapshot(asked.forge, place, (&needed, None), retries).await?;
-            snapshot.last_hour = last_hour;
+            snapshot.used = used;
             plan = crate::decide::plan(&snapshot, &wish_now, &proof);
         }
         if let Some(gap) = record.gap.filter(|_| plan.start.is_empty() && asked.delivery.tries < TRIES_MAX) {
@@ -422,18 +414,6 @@ impl World {
     /// Whether the run of a cancelled retry goes on, because its runner cannot cancel.
     fn goes_on(&self, retry: &Retry) -> bool {
         retry.state.may_have_run() && self.runner(&retry.runner).is_some_and(|e| !e.runner.abilities().cancels)
-    }
-
-    /// How many retries the change and the asker had within the last hour, those of this very comment among them.
-    async fn last_hour(&self, asked: &Asked<'_>, planned: &[Retry]) -> Result<LastHour, AskError> {
-        let mut used = match &asked.view {
-            Some(view) => view.last_hour,
-            None => self.store.retries_since(&asked.change.key, asked.actor.id, self.now().minus(HOUR)).await?,
-        };
-        let planned = u32::try_from(planned.len()).unwrap_or(u32::MAX);
-        used.change = used.change.saturating_add(planned);
-        used.asker = used.asker.saturating_add(planned);
-        Ok(used)
     }
 
     fn retry_of(&self, asked: &Asked<'_>, view: &JobView, item: &StartItem, wish: &Retest) -> Retry {
@@ -466,6 +446,7 @@ impl World {
             number,
             series,
             comment: asked.comment.clone(),
+            internal: asked.internal,
             also: Vec::new(),
             created_at: asked.delivery.at,
             due_at: now,
@@ -486,8 +467,8 @@ impl World {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let place = (&asked.repo, &asked.change);
-        self.complete_record(asked.forge, place, &Needed::All, None).await?;
+        self.complete_record(asked.forge, (&asked.repo, &asked.change), &Needed::All, None).await?;
+        let place = (&asked.repo, &asked.change, &asked.policy.terms);
         let snapshot: Snapshot = self.snapshot(asked.forge, place, (&Needed::All, None), retries).await?;
         let mut lines: Vec<AnswerLine> = job_list(&snapshot, &proof).iter().map(leave_line).collect();
         if lines.is_empty() {
@@ -495,39 +476,6 @@ impl World {
         }
         Ok(Ok(lines))
     }
-}
-
-fn pinned(asked: &Asked<'_>, wish: &Retest) -> Result<(), Refusal> {
-    match &wish.sha {
-        Some(sha) if !asked.change.head.starts_with(sha) => {
-            let text = format!("the head is {}, not {}", code(asked.change.head.short()), code(sha));
-            Err(Refusal::new(RefusalKind::NotThisHead, text))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn approve(asked: &Asked<'_>, sha: Option<&str>, outcome: &mut Outcome) -> Result<Vec<AnswerLine>, Refusal> {
-    let head = &asked.change.head;
-    if let Some(sha) = sha
-        && !head.starts_with(sha)
-    {
-        let text =
-            format!("the head is {}, not {}; look at it again before you approve it", code(head.short()), code(sha));
-        return Err(Refusal::new(RefusalKind::NotThisHead, text));
-    }
-    if sha.is_none() && !asked.head_seen {
-        let text = format!(
-            "this bot cannot tell which head you looked at; write it: {}",
-            code(&format!("/ok-to-test {head}"))
-        );
-        return Err(Refusal::new(RefusalKind::NotThisHead, text));
-    }
-    outcome.approve = Some(head.clone());
-    Ok(vec![whole(
-        Reason::Nothing,
-        format!("approved {} for retests; a new head needs a new approval", code(head.short())),
-    )])
 }
 
 fn refused_whole(parsed: &Parsed, refusal: &Refusal) -> Outcome {

@@ -43,7 +43,7 @@ impl Order {
     }
 
     /// The same call, as was so at this version of the store.
-    pub(super) fn known_at(self, version: u64, repo: &Repo) -> Self {
+    pub(super) fn dated(self, version: u64, repo: &Repo) -> Self {
         Self { as_of: Some((version, repo.clone())), ..self }
     }
 
@@ -347,7 +347,8 @@ impl World {
         retry.tries = 0;
         retry.due_at = now.plus(self.poll_after(retry));
         tx.put_retry(retry, None).await?;
-        tx.audit(&retry.change, &retry.sha, retry.job.as_str(), "accepted by its runner", now).await?;
+        tx.audit(&retry.change, &retry.sha, (retry.job.as_str(), retry.internal), "accepted by its runner", now)
+            .await?;
         self.metrics.dispatched(now.since(retry.created_at));
         if !was_open {
             tx.want_cancellation(retry.id, now).await?;
@@ -384,7 +385,14 @@ impl World {
                 step(retry, RetryEvent::Refused(user.clone()));
                 retry.ended_at = Some(now);
                 self.metrics.retry_ended(retry.runner.as_str(), "rejected");
-                tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &format!("refused: {user}"), now).await?;
+                tx.audit(
+                    &retry.change,
+                    &retry.sha,
+                    (retry.job.as_str(), retry.internal),
+                    &format!("refused: {user}"),
+                    now,
+                )
+                .await?;
             }
             CallError::Throttled { .. } | CallError::Unreachable { .. } => step(retry, RetryEvent::NotSent),
             CallError::Unknown { .. } => step(retry, RetryEvent::NoAnswer),

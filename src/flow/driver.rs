@@ -158,7 +158,8 @@ async fn look_around(world: &World) -> Result<(), FlowError> {
 }
 
 async fn forget_old(world: &World) -> Result<(), FlowError> {
-    let before = world.now().minus(world.rules.retention);
+    // Never less than the longest span of a limit.
+    let before = world.now().minus(world.rules.retention.max(crate::decide::DAY));
     for entry in &world.runners {
         let runner = Arc::clone(&entry.runner);
         match tokio::task::spawn_blocking(move || runner.sweep(before)).await {

@@ -14,6 +14,7 @@ impl World {
         let now = self.now();
         let mut tx = self.store.begin().await?;
         for fact in facts {
+            self.want_policy(fact.event.repo());
             match &fact.event {
                 ForgeEvent::Change { repo, change, action } => {
                     tx.put_repo(repo).await?;
@@ -22,6 +23,10 @@ impl World {
                 ForgeEvent::Jobs(event) => {
                     tx.put_repo(&event.repo).await?;
                     self.take_jobs(&mut tx, event, now).await?;
+                }
+                ForgeEvent::Push(push) => {
+                    tx.put_repo(&push.repo).await?;
+                    tx.put_branch(&push.repo.key, &push.branch, &push.sha, push.at).await?;
                 }
                 ForgeEvent::Comment(_) | ForgeEvent::Press(_) => {}
             }
@@ -53,6 +58,9 @@ impl World {
             tx.put_revision(&change.key.repo, &change.head, at).await?;
         }
         self.confirm(&change.key);
+        if action == ChangeAction::Closed {
+            self.doubt_policy(&change.key.repo); // it may have been merged
+        }
         let head = change.open.then_some(&change.head);
         let mut abandoned = false;
         for mut retry in tx.open_elsewhere(&change.key, head).await? {
@@ -80,7 +88,7 @@ impl World {
         retry.ended_at = Some(now);
         tx.put_retry(retry, None).await?;
         self.close_record(tx, retry, now).await?;
-        tx.audit(&retry.change, &retry.sha, retry.job.as_str(), retry.state.word(), now).await?;
+        tx.audit(&retry.change, &retry.sha, (retry.job.as_str(), retry.internal), retry.state.word(), now).await?;
         tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
         self.metrics.retry_ended(retry.runner.as_str(), retry.state.word());
         self.release_waiting(tx, retry, now).await?;
@@ -222,7 +230,7 @@ impl World {
         tx.put_retry(retry, None).await?;
         if changed {
             let what = format!("run {}: {}", retry.number + 1, seen.state.as_str());
-            tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &what, now).await?;
+            tx.audit(&retry.change, &retry.sha, (retry.job.as_str(), retry.internal), &what, now).await?;
         }
         if changed && !retry.state.is_open() {
             self.continue_series(tx, retry, now).await?;

@@ -72,6 +72,7 @@ impl World {
         let mut done = facts.len();
         if !facts.is_empty() {
             self.apply_facts(&facts).await?;
+            self.look_at_policies();
         }
         unsettled.0 = None;
         let mut lanes: BTreeMap<String, Vec<StoredDelivery>> = BTreeMap::new();
@@ -154,6 +155,8 @@ impl World {
             }
         }
         unsettled.0 = None;
+        // What is only to be looked at again is looked at when nobody waits for it any more.
+        self.look_at_policies();
         Ok(())
     }
 }

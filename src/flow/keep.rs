@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::command::{Asked, Outcome};
+use super::asked::{Approval, Asked};
+use super::command::Outcome;
 use super::dispatch::Order;
 use super::lines::{audit_line, joined};
 use super::points::Point;
@@ -26,7 +27,8 @@ impl World {
     /// Stores everything that a comment came to, and claims what can start at once: one transaction.
     pub(super) async fn keep(&self, asked: &Asked<'_>, outcome: Outcome) -> Result<(), FlowError> {
         let known = match &asked.view {
-            Some(view) if outcome.cancel.is_empty() && outcome.approve.is_none() => {
+            // What is wrong with the policy is told once, and whether it was must be looked up.
+            Some(view) if outcome.cancel.is_empty() && outcome.approve.is_none() && asked.policy.trouble.is_none() => {
                 self.keep_as_read(asked, view, &outcome).await?
             }
             _ => None,
@@ -74,9 +76,7 @@ impl World {
         }
         self.write_down(&mut tx, asked, outcome, (&outcome.answers, !outcome.start.is_empty())).await?;
         match tx.commit_as().await {
-            Ok(version) => {
-                Ok(Some(claims.orders.into_iter().map(|order| order.known_at(version, &asked.repo)).collect()))
-            }
+            Ok(version) => Ok(Some(claims.orders.into_iter().map(|order| order.dated(version, &asked.repo)).collect())),
             Err(error) => {
                 for retry in claims.orders.iter().flat_map(Order::retries) {
                     self.fly(&retry.key, false);
@@ -92,10 +92,13 @@ impl World {
         let key = &asked.change.key;
         let mut tx = self.store.begin().await?;
         tx.put_repo(&asked.repo).await?;
-        if let Some(sha) = &outcome.approve
+        if let Some(approval) = &outcome.approve
             && let Some(mut change) = tx.change(key).await?
         {
-            change.approved_head = Some(sha.clone());
+            change.approved_head = match approval {
+                Approval::Given(sha) => Some(sha.clone()),
+                Approval::TakenBack => None,
+            };
             tx.put_change(&change, asked.delivery.row).await?;
         }
         for id in &outcome.cancel {
@@ -104,6 +107,12 @@ impl World {
             }
         }
         let mut answers = outcome.answers.clone();
+        if let Some(trouble) = &asked.policy.trouble
+            && let Some((_, lines)) = answers.last_mut()
+            && tx.tell_of_policy(key, &trouble.version, now).await?
+        {
+            lines.push(trouble.line.clone());
+        }
         let mut stored = Vec::new();
         for mut retry in outcome.start.iter().cloned() {
             if let Some(id) = tx.new_retry(&retry, None).await? {
@@ -124,7 +133,7 @@ impl World {
 
     async fn note_request(&self, tx: &mut Tx, retry: &Retry, now: Timestamp) -> Result<(), FlowError> {
         let what = format!("requested by {}: {}", retry.asker.login, retry.why);
-        Ok(tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &what, now).await?)
+        Ok(tx.audit(&retry.change, &retry.sha, (retry.job.as_str(), retry.internal), &what, now).await?)
     }
 
     /// What is stored whatever was started: answers, reaction, report, and that the delivery is done.
@@ -149,7 +158,7 @@ impl World {
             tx.put_answer(key, head, &answer, now).await?;
             for line in lines {
                 let job = line.job.as_ref().map_or("", |j| j.as_str());
-                tx.audit(key, head, job, &audit_line(&answer, line), now).await?;
+                tx.audit(key, head, (job, asked.internal), &audit_line(&answer, line), now).await?;
             }
         }
         if let Some(comment) = asked.comment.as_ref().filter(|_| self.rules.reactions) {

@@ -2,10 +2,10 @@
 //!
 //! Kept apart from `command.rs`, which does things; nothing here looks anything up.
 
-use retest_commands::{Command, Mistake, MistakeKind, Retest, Selection, Selector};
+use retest_commands::{Command, Grammar, Mistake, MistakeKind, Retest, Selection, Selector};
 use sha2::{Digest, Sha256};
 
-use crate::decide::{AnswerLine, Ask, LeaveItem, Reason, Refusal, code};
+use crate::decide::{AnswerLine, Ask, Authorised, LeaveItem, Reason, Refusal, code};
 use crate::domain::{ChangeKey, CommitSha, DispatchKey, Retry, RetryId, RetryState, WaitOn};
 
 pub(super) fn started_text(why: &str, retry: &Retry) -> String {
@@ -100,14 +100,58 @@ pub(super) fn cancel_lines(
 /// Commands that the grammar knows and this version does not do: they are refused by name and left out of the help.
 pub(super) const NOT_YET: [&str; 3] = ["flake", "autoretry", "override"];
 
-/// The commands, or the one that was asked about.
-pub(super) fn help_lines(topic: Option<&str>) -> Vec<AnswerLine> {
+/// What a command asks for, in the words of rights: each way in which it may be let through.
+pub(super) fn asks_of(command: &Command) -> Vec<Ask> {
+    match command {
+        Command::Retest(wish) => vec![right_of(wish)],
+        Command::Test(_) => vec![Ask::Test],
+        Command::Cancel(_) => vec![Ask::Cancel { own: false }],
+        Command::OkToTest(_) => vec![Ask::OkToTest],
+        // Help lists what the asker may, so every right counts.
+        Command::Help(_) => {
+            vec![Ask::Help, Ask::Retest, Ask::Force, Ask::Test, Ask::Cancel { own: false }, Ask::OkToTest]
+        }
+        Command::Jobs(_) | Command::Why(_) | Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) => {
+            vec![Ask::Help]
+        }
+    }
+}
+
+/// What somebody needs who gives the command of this name in its plainest form.
+fn ask_named(name: &str) -> Ask {
+    match name {
+        "retest" => Ask::Retest,
+        "test" => Ask::Test,
+        // Own retries may be cancelled by everybody.
+        "cancel" => Ask::Cancel { own: true },
+        "ok-to-test" => Ask::OkToTest,
+        _ => Ask::Help,
+    }
+}
+
+/// The commands that this person may use here, or the one that was asked about.
+pub(super) fn help_lines(
+    topic: Option<&str>,
+    grammar: &Grammar,
+    may: &dyn Fn(Ask) -> Result<Authorised, Refusal>,
+) -> Vec<AnswerLine> {
     let meant = |name: &str| !NOT_YET.contains(&name) && topic.is_none_or(|topic| topic == name);
-    retest_commands::COMMANDS
-        .iter()
-        .filter(|doc| meant(doc.name))
-        .map(|doc| whole(Reason::Listed, format!("{}: {}", code(doc.usage), doc.summary)))
-        .collect()
+    let mut lines = Vec::new();
+    for doc in grammar.commands().iter().filter(|doc| meant(doc.name)) {
+        let mut usage = doc.usage.replacen(&format!("/{}", doc.name), &grammar.spelled(doc.name), 1);
+        if may(Ask::Force).is_err() {
+            usage = usage.replace(" [--force]", "").replace(" [times=N]", "");
+        }
+        match may(ask_named(doc.name)) {
+            Ok(_) => lines.push(whole(Reason::Listed, format!("{}: {}", code(&usage), doc.summary))),
+            Err(refusal) if topic.is_some() => lines.push(whole(Reason::Listed, refusal.text)),
+            Err(_) => {}
+        }
+    }
+    if lines.is_empty() {
+        lines.push(whole(Reason::Nothing, "there is no such command here that you may use"));
+    }
+    lines
 }
 
 /// What is wrong with a line that was meant as a command, and how it is written.

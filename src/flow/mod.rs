@@ -4,6 +4,7 @@
 //! lost webhook and normal life are one path. Every intent is stored before the call that carries it out.
 //! Read next: `intake.rs`, `command.rs`, `dispatch.rs`, `follow.rs`, `report.rs`, `driver.rs`.
 
+mod asked;
 mod catch_up;
 mod command;
 mod dispatch;
@@ -15,7 +16,9 @@ mod keep;
 mod lines;
 mod metrics;
 mod needs;
+mod people;
 mod points;
+mod policy;
 mod report;
 mod request;
 mod request_run;
@@ -28,6 +31,7 @@ mod world;
 pub use driver::{Driver, run_until_idle};
 pub use metrics::Metrics;
 pub use points::{Point, StopAt, Stopped};
+pub use policy::{Phrases, PolicyRules, ReadPolicy, WhenBroken};
 pub use request::{Client, Filter, PlannerPlace, PlannerWish, Request, RequestError, RequestOutcome, RunWish, Wanted};
 pub use template::{RunTemplate, TemplateError};
-pub use world::{Declared, Declares, EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};
+pub use world::{EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};

@@ -64,8 +64,14 @@ impl World {
                     retry.state = next;
                     retry.ended_at = Some(now);
                     tx.put_retry(retry, None).await?;
-                    tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &format!("not started: {why}"), now)
-                        .await?;
+                    tx.audit(
+                        &retry.change,
+                        &retry.sha,
+                        (retry.job.as_str(), retry.internal),
+                        &format!("not started: {why}"),
+                        now,
+                    )
+                    .await?;
                     tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
                     self.metrics.retry_ended(retry.runner.as_str(), "rejected");
                     self.release_waiting(tx, retry, now).await?;
@@ -121,7 +127,7 @@ impl World {
         }
         if tx.new_retry(&next, None).await?.is_some() {
             let what = format!("run {} of {} asked for", series.place + 1, series.of);
-            tx.audit(&next.change, &next.sha, next.job.as_str(), &what, now).await?;
+            tx.audit(&next.change, &next.sha, (next.job.as_str(), next.internal), &what, now).await?;
             self.wake.dispatch.notify_one();
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::points::Point;
 use super::world::{FlowError, Progress, World};
-use crate::decide::{ReportView, aggregate, check_run, job_statuses, render};
+use crate::decide::{Readers, ReportView, aggregate, check_run, has_news, job_statuses, render};
 use crate::domain::{Change, Repo, Retry};
 use crate::ports::{CallError, CheckPost, Forge, PostedStatus, ReportPost};
 use crate::store::{DueReaction, PostKind, Unreported};
@@ -104,13 +104,15 @@ impl World {
         wanted: &Unreported,
     ) -> Result<Result<(), CallError>, FlowError> {
         let retries = self.store.retries_of(&wanted.change, &wanted.sha).await?;
-        let statuses = self.post_statuses(forge, repo, change, (wanted, &retries)).await?;
-        let check = self.post_check(forge, repo, wanted, &retries).await?;
-        let report = if self.rules.reports && change.head == wanted.sha {
-            self.post_report(forge, repo, change, &retries).await?
-        } else {
-            Ok(())
-        };
+        let style = self.style(&repo.key);
+        let (mut statuses, mut check, mut report) = (Ok(()), Ok(()), Ok(()));
+        if style.statuses {
+            statuses = self.post_statuses(forge, repo, change, (wanted, &retries)).await?;
+            check = self.post_check(forge, repo, wanted, &retries).await?;
+        }
+        if self.rules.reports && style.comment && change.head == wanted.sha {
+            report = self.post_report(forge, repo, change, (&retries, style.quiet)).await?;
+        }
         // One refusal does not stop the others; one that passes is what is told, so that it is tried again.
         Ok(first_passing(first_passing(statuses, check), report))
     }
@@ -174,29 +176,33 @@ impl World {
         forge: &dyn Forge,
         repo: &Repo,
         change: &Change,
-        retries: &[Retry],
+        (retries, quiet): (&[Retry], bool),
     ) -> Result<Result<(), CallError>, FlowError> {
         let answers = self.store.answers(&change.key, ANSWERS_MAX).await?;
-        let internal = answers.last().is_some_and(|a| a.internal);
-        let open: Vec<_> = answers.iter().filter(|a| internal || !a.internal).cloned().collect();
-        let body = render(&ReportView { sha: &change.head, retries, answers: &open });
-        let (known, text) = self.store.report(&change.key).await?;
-        if text.as_deref() == Some(body.as_str()) {
-            return Ok(Ok(()));
-        }
-        let known = if internal { None } else { known };
-        let post = ReportPost { body: body.clone(), marker: crate::decide::MARKER.to_owned(), known, internal };
-        match forge.post_report(repo, &change.key, &post).await {
-            Ok(id) => {
-                self.metrics.posted(forge.name().as_str(), "report");
-                self.reach(Point::ReportPosted)?;
-                if !internal {
-                    self.store.put_report(&change.key, id, &body).await?;
-                }
-                Ok(Ok(()))
+        let mut result = Ok(());
+        for readers in Readers::ALL {
+            let (known, text) = self.store.report(&change.key, readers).await?;
+            let for_them = answers.iter().any(|a| readers.may_read(a.internal))
+                || retries.iter().any(|r| readers.may_read(r.internal));
+            if known.is_none() && (!for_them || (quiet && !has_news(readers, retries, &answers))) {
+                continue; // nothing was ever told them here, and nothing need be
             }
-            Err(error) => Ok(Err(error)),
+            let body = render(&ReportView { sha: &change.head, retries, answers: &answers, readers });
+            if text.as_deref() == Some(body.as_str()) {
+                continue;
+            }
+            let internal = readers == Readers::Members;
+            let post = ReportPost { body: body.clone(), marker: readers.marker().to_owned(), known, internal };
+            match forge.post_report(repo, &change.key, &post).await {
+                Ok(id) => {
+                    self.metrics.posted(forge.name().as_str(), "report");
+                    self.reach(Point::ReportPosted)?;
+                    self.store.put_report(&change.key, readers, id, &body).await?;
+                }
+                Err(error) => result = first_passing(result, Err(error)),
+            }
         }
+        Ok(result)
     }
 }
 

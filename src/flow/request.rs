@@ -13,7 +13,7 @@ use retest_commands::{Selection, Selector};
 use super::request_run::Made;
 use super::snapshot::{AskError, facts};
 use super::world::{FlowError, World};
-use crate::decide::{Ask, LastHour, LeaveItem, Needed, Reason, Snapshot, Verb, Wish, authorise};
+use crate::decide::{Ask, Asker, LeaveItem, Needed, Reason, Rights, Snapshot, Terms, Used, Verb, Wish, authorise};
 use crate::domain::{Actor, Change, ChangeKey, CommitSha, Repo, Retry, Role, RunnerName};
 use crate::ports::{CallError, Forge};
 
@@ -164,6 +164,7 @@ struct Scene {
     repo: Repo,
     change: Change,
     snapshot: Snapshot,
+    rights: Rights,
     /// Retries of those jobs that are under way.
     open: Vec<Retry>,
 }
@@ -207,7 +208,7 @@ impl World {
         let scene = self.scene(&actor, wish).await?;
         let ask = if wish.force { Ask::Force } else { Ask::Retest };
         // The scopes of the client's token were checked; they stand for the role.
-        let proof = authorise(ask, &scene.change, &actor, Role::Admin, &self.rules.rights)
+        let proof = authorise(ask, &scene.change, &Asker::with_role(actor.clone(), Role::Admin), &scene.rights)
             .map_err(|refusal| RequestError::Conflict(refusal.text))?;
         let narrowed = narrowed(wish);
         let words = if narrowed { vec![Selector::All] } else { Vec::new() };
@@ -250,9 +251,10 @@ impl World {
                 return Err(RequestError::Later(gap));
             }
         }
+        let terms = self.terms_of(&repo).await?;
         let jobs = self.jobs_for(&repo, &change.head, (&Needed::All, None)).await?;
         let retries = self.store.retries_of(&change.key, &change.head).await?;
-        let mut views = self.views(&repo, &change.head, jobs, &retries).await?;
+        let mut views = self.views((&repo, &change.head, &terms), jobs, &retries).await?;
         let fits = |globs: &[GlobMatcher], word: Option<&str>| {
             globs.is_empty() || word.is_some_and(|word| globs.iter().any(|glob| glob.is_match(word)))
         };
@@ -266,21 +268,30 @@ impl World {
             views.iter().any(|v| v.job.newest.name == r.job && v.job.newest.scope == r.scope && v.open.is_some())
         };
         let open = retries.iter().filter(|r| r.state.is_open() && narrowed(wish) && meant(r)).cloned().collect();
-        let runners = self.runners.iter().map(|e| (e.runner.name().clone(), facts(e, self.rules.attempts_max)));
+        let runners = self.runners.iter().map(|e| (e.runner.name().clone(), facts(e)));
         let snapshot = Snapshot {
             change: change.clone(),
             jobs: views,
             runners: runners.collect(),
-            limits: self.rules.limits,
-            last_hour: self.used(&change.key, actor).await?,
+            limits: terms.limits,
+            used: self.used_by(&change.key, actor, &terms).await?,
+            base_moved: None,
             now: self.now(),
         };
-        Ok(Scene { repo, change, snapshot, open })
+        Ok(Scene { repo, change, snapshot, rights: terms.rights.clone(), open })
     }
 
-    pub(super) async fn used(&self, change: &ChangeKey, actor: &Actor) -> Result<LastHour, RequestError> {
-        let since = self.now().minus(std::time::Duration::from_secs(3_600));
-        Ok(self.store.retries_since(change, actor.id, since).await?)
+    pub(super) async fn used_by(&self, change: &ChangeKey, actor: &Actor, terms: &Terms) -> Result<Used, RequestError> {
+        Ok(self.store.used(change, actor.id, &terms.limits, self.now()).await?)
+    }
+
+    /// What holds in a repository; the operator's rules where it belongs to no forge.
+    pub(super) async fn terms_of(&self, repo: &Repo) -> Result<Terms, RequestError> {
+        let in_force = match self.forges.get(&repo.key.forge) {
+            Some(forge) => self.in_force(forge.as_ref(), repo, true).await?,
+            None => self.operators_rules(),
+        };
+        Ok(in_force.terms.clone())
     }
 
     /// The open change whose head a commit is.

@@ -64,10 +64,14 @@ impl World {
             let text = format!("runner `{}` does not serve `{}`", wish.runner, repo.full_name);
             return Err(RequestError::Conflict(text));
         }
-        let used = self.used(&change.key, &actor).await?;
-        let limits = self.rules.limits;
-        if used.asker >= limits.asker_hour_max || (!change.key.is_none() && used.change >= limits.change_hour_max) {
-            let text = "the limit of retries within an hour is used up; ask again later".to_owned();
+        let terms = self.terms_of(&repo).await?;
+        let used = self.used_by(&change.key, &actor, &terms).await?;
+        let limits = &terms.limits;
+        let of_asker = [(limits.asker_hour, used.asker_hour), (limits.asker_day, used.asker_day)];
+        let of_change = [(limits.change_hour, used.change_hour), (limits.change_day, used.change_day)];
+        let of_change = of_change.into_iter().filter(|_| !change.key.is_none());
+        if of_asker.into_iter().chain(of_change).any(|(figure, used)| figure.is_set() && used.retries >= figure.max) {
+            let text = "a limit of retries within an hour or a day is used up; ask again later".to_owned();
             let left = vec![LeaveItem { name: wish.job.clone(), reason: Reason::Limited, text }];
             return Ok(Made { repo, retries: Vec::new(), left, joined: Vec::new() });
         }
@@ -155,6 +159,7 @@ impl World {
             number: 0, // a described run repeats nothing
             series: None,
             comment: None,
+            internal: false,
             also: Vec::new(),
             created_at: now,
             due_at: now,
@@ -195,7 +200,7 @@ impl World {
             && self.abandon(&mut tx, &mut retry, RetryEvent::CancelAsked, now).await?
         {
             let what = format!("cancelled by {}", client.actor().login);
-            tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &what, now).await?;
+            tx.audit(&retry.change, &retry.sha, (retry.job.as_str(), false), &what, now).await?;
         }
         tx.commit().await?;
         self.wake.dispatch.notify_one();
@@ -219,7 +224,7 @@ impl World {
             if let Some(id) = tx.new_retry(&retry, None).await? {
                 retry.id = id;
                 let what = format!("requested by {}: {}", retry.asker.login, retry.why);
-                tx.audit(&retry.change, &retry.sha, retry.job.as_str(), &what, now).await?;
+                tx.audit(&retry.change, &retry.sha, (retry.job.as_str(), false), &what, now).await?;
                 tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;
                 stored.push(retry.clone());
                 outcome.retries.push(retry);

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::world::{FlowError, World};
-use crate::decide::{JobView, LastHour, Needed, OpenRetry, RunnerFacts, Snapshot, Standalone, states};
+use crate::decide::{
+    Declared, JobTerms, JobView, Needed, OpenRetry, RunnerFacts, Snapshot, Standalone, Terms, Used, states,
+};
 use crate::domain::{
     Change, CommitSha, Job, JobName, JobObservation, JobState, ListedJob, Origin, Repo, RepoKey, Retry, RunOrder,
     RunRef, RunnerName,
@@ -155,27 +157,34 @@ impl World {
     pub(super) async fn snapshot(
         &self,
         forge: &dyn Forge,
-        (repo, change): (&Repo, &Change),
+        (repo, change, terms): (&Repo, &Change, &Terms),
         (needed, seen): (&Needed, Option<&[Job]>),
         retries: &[Retry],
     ) -> Result<Snapshot, AskError> {
         let mut jobs = self.jobs_for(repo, &change.head, (needed, seen)).await?;
         self.add_declared(repo, needed, &mut jobs);
         if *needed == Needed::All {
-            self.mark_required(forge, repo, change, &mut jobs).await?;
+            self.mark_required(forge, (repo, change, terms), &mut jobs).await?;
         }
-        let views = self.views(repo, &change.head, jobs, retries).await?;
-        let runners = self
-            .runners
-            .iter()
-            .map(|entry| (entry.runner.name().clone(), facts(entry, self.rules.attempts_max)))
-            .collect();
+        if *needed == Needed::Bad {
+            self.add_required(forge, (repo, change, terms), &mut jobs).await?;
+        }
+        let views = self.views((repo, &change.head, terms), jobs, retries).await?;
+        let repeats =
+            |job: &Job| job.runner.as_ref().and_then(|name| self.runner(name)).is_some_and(|e| repeats_base(e));
+        let base_moved = if views.iter().any(|view| repeats(&view.job)) {
+            self.store.branch_moved_at(&repo.key, &change.base_ref).await?
+        } else {
+            None
+        };
+        let runners = self.runners.iter().map(|entry| (entry.runner.name().clone(), facts(entry))).collect();
         Ok(Snapshot {
             change: change.clone(),
             jobs: views,
             runners,
-            limits: self.rules.limits,
-            last_hour: LastHour::default(),
+            limits: terms.limits,
+            used: Used::default(),
+            base_moved,
             now: self.now(),
         })
     }
@@ -193,7 +202,8 @@ impl World {
         let Needed::Names(names) = needed else { return Ok(jobs) };
         let found = |name: &String| jobs.iter().any(|j| j.newest.name.as_str().to_lowercase() == name.to_lowercase());
         // The first name is the whole line; when it is a job, its single words need not be.
-        if names.first().is_some_and(found) || names.iter().skip(1).all(found) {
+        let single = names.get(1..).unwrap_or_default();
+        if names.first().is_some_and(found) || (!single.is_empty() && single.iter().all(found)) {
             return Ok(jobs);
         }
         // A word that names nothing is answered with the nearest name, and for that all names are needed.
@@ -218,57 +228,100 @@ impl World {
     async fn mark_required(
         &self,
         forge: &dyn Forge,
-        repo: &Repo,
-        change: &Change,
+        (repo, change, terms): (&Repo, &Change, &Terms),
         jobs: &mut Vec<Job>,
     ) -> Result<(), AskError> {
-        let now = self.now();
-        let known = self.store.required(&repo.key, &change.base_ref).await?;
-        let names = match known {
-            Some((names, at)) if now.since(at) < REQUIRED_FOR => names,
-            old => match forge.required_jobs(repo, &change.base_ref).await {
-                Ok(names) => {
-                    let mut tx = self.store.begin().await?;
-                    tx.put_required(&repo.key, &change.base_ref, &names, now).await?;
-                    tx.commit().await?;
-                    names
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the required jobs could not be asked for; the last known ones are used");
-                    old.map_or_else(Vec::new, |(names, _)| names)
-                }
-            },
-        };
+        let names = self.required_names(forge, repo, change).await?;
         for job in jobs.iter_mut() {
             let declared = self.runner_for(repo, &job.newest).and_then(|e| e.declared(&job.newest.name));
             let told = names.iter().any(|n| n == job.newest.name.as_str());
-            job.required = told || declared.is_some_and(|d| d.required) || (names.is_empty() && native_required(job));
+            let forges = told || (names.is_empty() && native_required(job));
+            let before = Declared { required: forges, ..declared.cloned().unwrap_or_default() };
+            let operators = declared.is_some_and(|d| d.required);
+            job.required = terms.declared(&job.newest.name, Some(&before)).required || operators;
         }
-        for name in names {
-            if !jobs.iter().any(|j| j.newest.name.as_str() == name) {
-                let mut job = missing(JobName::new(name), None);
+        for name in names.into_iter().map(JobName::new).chain(terms.required_jobs().cloned()) {
+            if !jobs.iter().any(|j| j.newest.name == name) {
+                let mut job = missing(name, None);
                 job.required = true;
+                job.runner = self.runner_for(repo, &job.newest).map(|entry| entry.runner.name().clone());
                 jobs.push(job);
             }
         }
         Ok(())
     }
 
+    /// The names of the jobs without which nothing enters the base branch: those last told, asked for again by and by.
+    async fn required_names(&self, forge: &dyn Forge, repo: &Repo, change: &Change) -> Result<Vec<String>, AskError> {
+        let now = self.now();
+        let known = self.store.required(&repo.key, &change.base_ref).await?;
+        match known {
+            Some((names, at)) if now.since(at) < REQUIRED_FOR => Ok(names),
+            old => match forge.required_jobs(repo, &change.base_ref).await {
+                Ok(names) => {
+                    let mut tx = self.store.begin().await?;
+                    tx.put_required(&repo.key, &change.base_ref, &names, now).await?;
+                    tx.commit().await?;
+                    Ok(names)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the required jobs could not be asked for; the last known ones are used");
+                    Ok(old.map_or_else(Vec::new, |(names, _)| names))
+                }
+            },
+        }
+    }
+
+    /// Adds the jobs without which the change cannot be merged and of which nobody heard on this head: a plain `/retest`
+    /// means them, too.
+    async fn add_required(
+        &self,
+        forge: &dyn Forge,
+        (repo, change, terms): (&Repo, &Change, &Terms),
+        jobs: &mut Vec<Job>,
+    ) -> Result<(), AskError> {
+        let mut names = self.required_names(forge, repo, change).await?;
+        names.extend(terms.required_jobs().map(ToString::to_string));
+        for entry in self.runners.iter().filter(|entry| entry.serves(repo)) {
+            let required = |name: &&JobName| entry.declared(name).is_some_and(|declared| declared.required);
+            names.extend(entry.declared_jobs().filter(required).map(ToString::to_string));
+        }
+        names.retain(|name| !jobs.iter().any(|job| job.newest.name.as_str() == name));
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let heard = self.store.jobs(&repo.key, &change.head, &JobQuery::Named(names.clone())).await?;
+        for name in names.into_iter().map(JobName::new) {
+            if !heard.iter().any(|job| job.newest.name == name) {
+                let mut job = missing(name, None);
+                job.required = true;
+                job.runner = self.runner_for(repo, &job.newest).map(|entry| entry.runner.name().clone());
+                jobs.push(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// The one place where a job, what the operator declares of it and what the repository's policy says of it meet.
     pub(super) async fn views(
         &self,
-        repo: &Repo,
-        sha: &CommitSha,
+        (repo, sha, terms): (&Repo, &CommitSha, &Terms),
         jobs: Vec<Job>,
         retries: &[Retry],
     ) -> Result<Vec<JobView>, AskError> {
         let mut jobs = jobs;
-        let entry = |job: &Job| job.runner.as_ref().and_then(|name| self.runner(name));
-        let declared = |job: &Job| entry(job).and_then(|e| e.declared(&job.newest.name));
+        let mut all_declared: Vec<Declared> = Vec::with_capacity(jobs.len());
         for job in &mut jobs {
-            // What an operator declares counts, also for what is looked up next.
-            if let Some(declared) = declared(job).filter(|d| !d.needs.is_empty()) {
+            let entry = self.runner_by_terms(repo, job, terms);
+            job.runner = entry.map(|e| e.runner.name().clone()).or_else(|| job.runner.clone());
+            let declared = terms.declared(&job.newest.name, entry.and_then(|e| e.declared(&job.newest.name)));
+            if !declared.needs.is_empty() {
+                // What is declared counts, also for what is looked up next.
                 job.newest.needs = Some(declared.needs.clone());
             }
+            all_declared.push(declared);
         }
         let mut others = Vec::new();
         let wanted: Vec<String> =
@@ -278,38 +331,44 @@ impl World {
         }
         let standing: Vec<Standalone> = {
             let by_name = states(jobs.iter().chain(&others));
-            let standing = |job: &Job| {
-                if let Some(why) = entry(job).and_then(|e| e.runner.bars(job)) {
-                    return Standalone::Barred(why);
-                }
-                Standalone::of(job, declared(job).and_then(|d| d.standalone).or(job.standalone), &by_name)
+            let barred = |job: &Job| {
+                let entry = job.runner.as_ref().and_then(|name| self.runner(name));
+                entry.and_then(|e| e.runner.bars(job))
             };
-            jobs.iter().map(standing).collect()
+            let standing = |(job, declared): (&Job, &Declared)| match barred(job) {
+                Some(why) => Standalone::Barred(why),
+                None => Standalone::of(job, declared.standalone.or(job.standalone), &by_name),
+            };
+            jobs.iter().zip(&all_declared).map(standing).collect()
         };
         let mut of_job: HashMap<(&JobName, &str), Vec<&Retry>> = HashMap::new();
         for retry in retries {
             of_job.entry((&retry.job, &retry.scope)).or_default().push(retry);
         }
-        let view = |(job, standalone): (Job, Standalone)| {
+        let view = |((job, standalone), declared): ((Job, Standalone), Declared)| {
             let mine =
                 of_job.get(&(&job.newest.name, job.newest.scope.as_str())).map(Vec::as_slice).unwrap_or_default();
             let open = mine
                 .iter()
                 .find(|r| r.state.is_open())
                 .map(|r| OpenRetry { state: r.state.clone(), url: r.handle.as_ref().and_then(|h| h.url.clone()) });
-            let declared = declared(&job);
-            JobView {
+            let entry = job.runner.as_ref().and_then(|name| self.runner(name));
+            let mut view = JobView {
                 standalone,
                 open,
                 retries: u32::try_from(mine.len()).unwrap_or(u32::MAX),
                 wishes: u32::try_from(mine.iter().filter(|r| starts_series(r)).count()).unwrap_or(u32::MAX),
-                platform: declared.and_then(|d| d.platform.clone()).or_else(|| job.platform.clone()),
-                groups: declared.map(|d| d.groups.clone()).unwrap_or_default(),
-                overrides: entry(&job).map(|e| overrides_of(e, &job.newest.name)).unwrap_or_default(),
+                platform: declared.platform.or_else(|| job.platform.clone()),
+                groups: declared.groups,
+                overrides: entry.map(|e| overrides_of(e, &job.newest.name)).unwrap_or_default(),
+                terms: JobTerms::default(),
+                last_retry_at: mine.iter().map(|r| r.created_at).max(),
                 job,
-            }
+            };
+            terms.demand(&mut view);
+            view
         };
-        Ok(jobs.into_iter().zip(standing).map(view).collect())
+        Ok(jobs.into_iter().zip(standing).zip(all_declared).map(view).collect())
     }
 }
 
@@ -359,14 +418,20 @@ fn missing(name: JobName, runner: Option<RunnerName>) -> Job {
     Job { newest, runner, required: false, runs: 0, platform: None, standalone: None }
 }
 
-pub(super) fn facts(entry: &super::world::RunnerEntry, attempts_max: u32) -> RunnerFacts {
+/// A forge's own CI repeats a run with the commit that it was made for, be that a merge with the base of then.
+fn repeats_base(entry: &super::world::RunnerEntry) -> bool {
+    entry.runner.abilities().reported_by_forge
+}
+
+pub(super) fn facts(entry: &super::world::RunnerEntry) -> RunnerFacts {
     let abilities = entry.runner.abilities();
     RunnerFacts {
         age_max: abilities.age_max,
         starts_fresh: abilities.starts_fresh,
         out_of_reach_for_forks: abilities.out_of_reach_for_forks,
-        attempts_max: entry.attempts_max.min(attempts_max),
+        attempts_max: entry.attempts_max,
         runs_dependents: abilities.runs_dependents,
+        repeats_base: repeats_base(entry),
         restarts_max: abilities.restarts_max,
     }
 }

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::lines::whole;
 use super::snapshot::AskError;
 use super::world::World;
-use crate::decide::{AnswerLine, Authorised, Reason, Refusal, code, recorded};
+use crate::decide::{AnswerLine, Authorised, Readers, Reason, Refusal, code, recorded};
 use crate::domain::{Change, Timestamp};
 use crate::store::{AuditEntry, JobQuery};
 
@@ -19,7 +19,7 @@ impl World {
     /// The last decisions about a job of a change, or about the change.
     pub(super) async fn explain(
         &self,
-        change: &Change,
+        (change, readers): (&Change, Readers),
         job: Option<&str>,
         proof: Result<Authorised, Refusal>,
     ) -> Result<Result<Vec<AnswerLine>, Refusal>, AskError> {
@@ -37,9 +37,9 @@ impl World {
                     let text = format!("{name} is {} on this head, {runs} known", job.newest.state);
                     lines.push(whole(Reason::Listed, text));
                 }
-                self.store.audit_of_job(&change.key, job, OF_JOB_MAX).await?
+                self.store.audit_of_job(&change.key, (job, readers), OF_JOB_MAX).await?
             }
-            None => self.store.audit_log(&change.key, OF_CHANGE_MAX).await?,
+            None => self.store.audit_log(&change.key, readers, OF_CHANGE_MAX).await?,
         };
         lines.extend(entries.iter().map(|entry| whole(Reason::Listed, entry_text(entry, job.is_none()))));
         if lines.is_empty() {

@@ -1,23 +1,23 @@
 //! What every loop works with: the store, the configured forges and runners, the rules, the clock.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use globset::{GlobMatcher, GlobSet};
+use globset::GlobSet;
 use retest_commands::Grammar;
 use thiserror::Error;
 use tokio::sync::Notify;
 
 use super::metrics::Metrics;
 use super::points::{Point, StopAt, Stopped};
-use crate::decide::{Limits, Posts, Rights};
+use super::policy::{Phrases, Policies, PolicyRules};
+use crate::decide::{Declared, Declares, Limits, Posts, Rights, Terms};
 use crate::domain::{
-    Actor, ChangeKey, DispatchKey, ForgeName, JobName, JobObservation, Origin, Repo, RepoKey, Role, RunnerName,
-    Timestamp,
+    ChangeKey, DispatchKey, ForgeName, Job, JobName, JobObservation, Origin, Repo, RunnerName, Timestamp,
 };
-use crate::ports::{CallError, Clock, Forge, Runner, RunnerKind};
+use crate::ports::{Clock, Forge, Runner, RunnerKind};
 use crate::store::{Store, StoreError};
 
 /// Changes whose confirmation is kept in memory.
@@ -58,8 +58,6 @@ pub struct Rules {
     pub rights: Rights,
     /// What a command may start at most.
     pub limits: Limits,
-    /// Runs of one job on one head, whatever its runner allows, the first included.
-    pub attempts_max: u32,
     /// How statuses are called and linked.
     pub posts: Posts,
     /// Whether reports are written.
@@ -80,30 +78,6 @@ pub struct Rules {
     pub catch_up_every: Duration,
     /// Job descriptions that clients of the API may start by name.
     pub templates: Vec<super::template::RunTemplate>,
-}
-
-/// What an operator declared about a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Declared {
-    /// Whether it stands alone; none when not said.
-    pub standalone: Option<bool>,
-    /// The jobs it needs.
-    pub needs: Vec<JobName>,
-    /// Whether the change cannot be merged without it.
-    pub required: bool,
-    /// The platform it runs on.
-    pub platform: Option<String>,
-    /// Names that mean it together with others: `/retest hardware`.
-    pub groups: Vec<String>,
-}
-
-/// Which jobs a declaration is about.
-#[derive(Clone, Debug)]
-pub enum Declares {
-    /// The job of this name.
-    Job(JobName),
-    /// The jobs whose names match.
-    Pattern(GlobMatcher),
 }
 
 /// A configured runner with its limits.
@@ -142,11 +116,7 @@ impl RunnerEntry {
 
     /// What was declared about a job; none when the job is not among this runner's declared ones.
     pub fn declared(&self, job: &JobName) -> Option<&Declared> {
-        let fits = |declares: &Declares| match declares {
-            Declares::Job(name) => name == job,
-            Declares::Pattern(glob) => glob.is_match(job.as_str()),
-        };
-        self.jobs.iter().find(|(declares, _)| fits(declares)).map(|(_, declared)| declared)
+        self.jobs.iter().find(|(declares, _)| declares.fits(job)).map(|(_, declared)| declared)
     }
 
     /// The jobs that were declared by name.
@@ -195,7 +165,8 @@ pub struct World {
     pub stop_at: StopAt,
     /// Wakes the loops.
     pub wake: Wake,
-    pub(super) roles: Mutex<HashMap<(RepoKey, u64), (Role, Timestamp)>>,
+    pub(super) people: super::people::People,
+    pub(super) policies: Policies,
     pub(super) in_flight: Mutex<HashSet<DispatchKey>>,
     pub(super) confirmed: Mutex<HashSet<ChangeKey>>,
     pub(super) handed_over: Mutex<Vec<super::dispatch::Order>>,
@@ -220,6 +191,10 @@ pub struct Parts {
     pub grammar: Grammar,
     /// The rules.
     pub rules: Rules,
+    /// What is decided about policies of repositories; none when there are none.
+    pub policy: Option<PolicyRules>,
+    /// Where the receiver looks for repositories' phrases.
+    pub phrases: Arc<Phrases>,
     /// Where a test stops it.
     pub stop_at: StopAt,
 }
@@ -228,6 +203,8 @@ impl World {
     /// Puts the parts together. `me` must differ between two lives of the program.
     pub fn new(parts: Parts, forges: Vec<Arc<dyn Forge>>, clock: Arc<dyn Clock>, me: String) -> Self {
         let since = clock.now();
+        let operators = Terms::of_operator(parts.rules.rights.clone(), parts.rules.limits);
+        let policies = Policies::new(parts.policy, (operators, parts.grammar.clone()), parts.phrases);
         Self {
             store: parts.store,
             forges: forges.into_iter().map(|f| (f.name().clone(), f)).collect(),
@@ -240,7 +217,8 @@ impl World {
             stop_at: parts.stop_at,
             wake: Wake::default(),
             clock,
-            roles: Mutex::default(),
+            people: super::people::People::default(),
+            policies,
             in_flight: Mutex::default(),
             confirmed: Mutex::default(),
             handed_over: Mutex::default(),
@@ -273,24 +251,19 @@ impl World {
         })
     }
 
-    /// What somebody may do, from the short-lived cache or the forge.
-    ///
-    /// # Errors
-    /// A failed look-up; it never means a right.
-    pub async fn role(&self, forge: &dyn Forge, repo: &Repo, actor: &Actor) -> Result<Role, CallError> {
-        let key = (repo.key.clone(), actor.id);
-        let now = self.now();
-        let known = self.roles.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
-        if let Some((role, asked)) = known
-            && now.since(asked) < self.rules.role_cache
-        {
-            return Ok(role);
+    /// The runner that runs a job: the forge's own CI for its own jobs; else the one that the policy gives it, of those
+    /// that serve the repository and that the operator lets run a job of that name; else the one that the record names.
+    pub(super) fn runner_by_terms(&self, repo: &Repo, job: &Job, terms: &Terms) -> Option<&RunnerEntry> {
+        let recorded = job.runner.as_ref().and_then(|name| self.runner(name));
+        if matches!(job.newest.origin, Origin::Actions | Origin::GitLabCi) {
+            return recorded;
         }
-        let role = forge.role(repo, actor).await?;
-        let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
-        roles.retain(|_, (_, asked)| now.since(*asked) < self.rules.role_cache);
-        roles.insert(key, (role, now));
-        Ok(role)
+        let name = &job.newest.name;
+        let may = |entry: &&RunnerEntry| {
+            entry.serves(repo) && entry.runner.abilities().starts_fresh && entry.declared(name).is_some()
+        };
+        let given = terms.runners_for(name).find_map(|runner| self.runner(runner).filter(may));
+        given.or(recorded)
     }
 
     /// Learns who we are on each forge; a forge that does not answer is asked again by the calls that need it.

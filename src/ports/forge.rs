@@ -7,7 +7,7 @@ use http::HeaderMap;
 use super::CallError;
 use crate::domain::{
     Actor, Change, ChangeKey, CommentRef, CommitSha, DeliveryId, ForgeEvent, ForgeName, JobObservation, Repo, Role,
-    Timestamp,
+    Team, Timestamp,
 };
 
 /// Which kind of forge.
@@ -146,6 +146,22 @@ pub struct ReportPost {
     pub internal: bool,
 }
 
+/// A small text file on the default branch of a repository, as it stands now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileNow {
+    /// There is none.
+    Absent,
+    /// It is the one of the version that was named.
+    Unchanged,
+    /// Its text.
+    Text {
+        /// What tells this text from others: an ETag or the id of the content. To be named the next time.
+        version: String,
+        /// The text; bytes that are no UTF-8 are replaced.
+        text: String,
+    },
+}
+
 /// One configured forge.
 #[async_trait]
 pub trait Forge: Send + Sync {
@@ -191,6 +207,18 @@ pub trait Forge: Send + Sync {
     /// # Errors
     /// A failed look-up never means a right.
     async fn role(&self, repo: &Repo, actor: &Actor) -> Result<Role, CallError>;
+
+    /// Whether the actor is an active member of a team. A team of another kind of forge has no members here.
+    ///
+    /// # Errors
+    /// A failed look-up never means a right.
+    async fn belongs(&self, repo: &Repo, team: &Team, actor: &Actor) -> Result<bool, CallError>;
+
+    /// A file on the default branch, asked for conditionally: `known` is the version of the caller's copy.
+    ///
+    /// # Errors
+    /// As every call. No repository, or none that we may read, is an error; no file is not.
+    async fn file(&self, repo: &Repo, path: &str, known: Option<&str>) -> Result<FileNow, CallError>;
 
     /// The change as it is now.
     ///

@@ -12,7 +12,7 @@ mod signature;
 pub use call::CallError;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use forge::{
-    CheckPost, Decoded, Forge, ForgeKind, PostedStatus, Reaction, ReportPost, StatusPost, StatusState, Wanted,
+    CheckPost, Decoded, FileNow, Forge, ForgeKind, PostedStatus, Reaction, ReportPost, StatusPost, StatusState, Wanted,
     WebhookError, WebhookRequest,
 };
 pub use runner::{

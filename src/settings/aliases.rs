@@ -91,7 +91,8 @@ fn pack(name: &str) -> Vec<Alias> {
     aliases.into_iter().map(|a| Alias { phrase: a.phrase, means: a.means }).collect()
 }
 
-fn own(check: &mut Check<'_>, raw: &[raw::Alias]) -> Vec<Alias> {
+/// Checks aliases that are given one by one.
+pub(super) fn own(check: &mut Check<'_>, raw: &[raw::Alias]) -> Vec<Alias> {
     const EXAMPLE: &str = "write { phrase = \"recheck\", means = \"/retest\" }";
     let mut aliases: Vec<Alias> = Vec::new();
     for (i, alias) in raw.iter().enumerate() {

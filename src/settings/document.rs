@@ -1,4 +1,4 @@
-//! From TOML text to [`raw::File`], with every unknown key and wrong type found in one reading.
+//! From TOML text to the struct of a file, with every unknown key and wrong type found in one reading.
 //!
 //! serde stops at its first complaint. So the complained-of entry is taken out of the parsed document and the rest is
 //! tried again until it fits; what was taken out is remembered, so that the later checks do not call it missing.
@@ -6,9 +6,9 @@
 //! **Invariant:** no line that may hold a secret gets into an excerpt. Read next: `wording.rs`, then `check.rs`.
 
 use super::errors::{Place, SettingsError, SettingsErrors};
-use super::raw;
 use super::wording::{self, Complaint};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
@@ -18,10 +18,16 @@ const FAULTS_MAX: usize = 100;
 /// Complaints about syntax shown; the later ones are mostly echoes of the first.
 const SYNTAX_FAULTS_MAX: usize = 10;
 
+/// The struct of a kind of file.
+pub(super) trait Document: DeserializeOwned {
+    /// Its JSON Schema.
+    fn schema() -> Value;
+}
+
 /// A file as far as it could be understood.
-pub(super) struct Reading<'t> {
+pub(super) struct Reading<'t, D> {
     /// What fits the structure.
-    pub file: raw::File,
+    pub file: D,
     /// What does not.
     pub faults: Vec<SettingsError>,
     /// Paths that are absent from `file` only because of those faults.
@@ -30,11 +36,11 @@ pub(super) struct Reading<'t> {
     pub map: Map<'t>,
 }
 
-/// Parses `text` and fits it into [`raw::File`].
+/// Parses `text` and fits it into its struct.
 ///
 /// # Errors
 /// When the text is not TOML: all syntax faults, since nothing else can be known then.
-pub(super) fn read(text: &str) -> Result<Reading<'_>, SettingsErrors> {
+pub(super) fn read<D: Document>(text: &str) -> Result<Reading<'_, D>, SettingsErrors> {
     let (mut table, syntax) = DeTable::parse_recoverable(text);
     let mut map = Map { text, spots: BTreeMap::new() };
     if !syntax.is_empty() {
@@ -43,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<Reading<'_>, SettingsErrors> {
     collect_table(table.get_ref(), "", &mut map.spots);
     let (mut faults, mut gone) = (Vec::new(), Vec::new());
     loop {
-        let error = match raw::File::deserialize(toml::Deserializer::from(table.clone())) {
+        let error = match D::deserialize(toml::Deserializer::from(table.clone())) {
             Ok(file) => {
                 return Ok(Reading { file, faults, gone, map });
             }
@@ -55,10 +61,30 @@ pub(super) fn read(text: &str) -> Result<Reading<'_>, SettingsErrors> {
             faults.push(SettingsError::new("", more, "correct what was told, then check again"));
             return Err(SettingsErrors(faults));
         };
-        let complaint = wording::complaint(error.message(), &taken.path, &taken.key);
+        let complaint = wording::complaint(error.message(), (&taken.path, &taken.key), &D::schema());
         gone.extend(consequences(&taken, &complaint));
         faults.push(map.fault(&taken, error.span(), complaint));
     }
+}
+
+/// Nothing, or all faults of a file in its order: those of its structure, and those that the checks `found`.
+///
+/// # Errors
+/// When there is one.
+pub(super) fn verdict(
+    mut faults: Vec<SettingsError>,
+    found: Vec<SettingsError>,
+    map: &Map<'_>,
+) -> Result<(), SettingsErrors> {
+    faults.extend(found.into_iter().map(|mut fault| {
+        map.locate(&mut fault);
+        fault
+    }));
+    if faults.is_empty() {
+        return Ok(());
+    }
+    faults.sort_by_key(|fault| fault.place.as_ref().map_or(usize::MAX, |place| place.line));
+    Err(SettingsErrors(faults))
 }
 
 /// Faults of text that is not TOML, one per line of the file.

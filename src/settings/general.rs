@@ -3,9 +3,10 @@
 //! Refused: numbers and durations out of their range, addresses that are none, words that no command has, a retention so
 //! short that a comment could be obeyed twice. Read next: `forge.rs`.
 
-use super::check::{Check, DECADE, MINUTE};
+use super::check::{Check, DAY, DECADE, MINUTE};
 use super::raw;
-use super::words::{Edited, LogFormat, Role};
+use super::who::{self, Who};
+use super::words::{Edited, LogFormat, MayLoosen, Role, WhenBroken};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +15,9 @@ use url::Url;
 /// Commands that may be disabled or stand behind an alias, as people write them.
 pub const COMMANDS: [&str; 10] =
     ["retest", "test", "cancel", "help", "jobs", "why", "ok-to-test", "flake", "autoretry", "override"];
+
+/// Largest figure of a limit over a span.
+pub(super) const RETRIES_MAX: u64 = 1_000_000;
 
 /// `[server]`: the HTTP server that receives webhooks and callbacks.
 #[derive(Debug, Clone)]
@@ -91,24 +95,24 @@ pub struct Alias {
     pub means: String,
 }
 
-/// `[rights]`: the lowest role that may give each command.
+/// `[rights]`: who may give each command.
 #[derive(Debug, Clone)]
 pub struct Rights {
     /// For `/retest`.
-    pub retest: Role,
+    pub retest: Who,
     /// Whether an author may `/retest` an approved head or one on their own branch below that role.
     pub retest_author: bool,
     /// For `--force`.
-    pub force: Role,
+    pub force: Who,
     /// For `/test`.
-    pub test: Role,
+    pub test: Who,
     /// For `/cancel` of other people's retries.
-    pub cancel: Role,
+    pub cancel: Who,
     /// For `/ok-to-test`.
-    pub ok_to_test: Role,
+    pub ok_to_test: Who,
     /// For `/help`, `/jobs` and `/why`.
-    pub help: Role,
-    /// How long a looked-up role is believed; at most 10 minutes.
+    pub help: Who,
+    /// How long a looked-up role or membership is believed; at most 10 minutes.
     pub role_cache: Duration,
 }
 
@@ -117,12 +121,39 @@ pub struct Rights {
 pub struct Limits {
     /// Retries of one job on one head.
     pub retries_per_job_and_head: u32,
+    /// Pause between two retries of a job on a head; zero for none.
+    pub cooldown: Duration,
     /// Retries on one change within an hour.
     pub retries_per_change_per_hour: u32,
+    /// Retries on one change within 24 hours.
+    pub retries_per_change_per_day: u32,
     /// Retries asked for by one person within an hour.
     pub retries_per_actor_per_hour: u32,
+    /// Retries asked for by one person within 24 hours.
+    pub retries_per_actor_per_day: u32,
+    /// Retries in one repository within 24 hours; none for no limit.
+    pub retries_per_repository_per_day: Option<u32>,
+    /// Retries on one runner within 24 hours; none for no limit.
+    pub retries_per_runner_per_day: Option<u32>,
     /// Jobs one command may start.
-    pub jobs_per_command_max: usize,
+    pub jobs_per_command_max: u32,
+    /// From this role on only `jobs_per_command_max` holds; none when nobody is exempt.
+    pub exempt_role: Option<Role>,
+}
+
+/// `[policy]`: the policy that a repository keeps itself.
+#[derive(Debug, Clone)]
+pub struct RepositoryPolicy {
+    /// Whether there may be one.
+    pub enabled: bool,
+    /// Its file, relative to the root of the repository.
+    pub path: String,
+    /// Time after which the forge is asked whether it has changed.
+    pub refresh: Duration,
+    /// What holds while it cannot be used.
+    pub when_broken: WhenBroken,
+    /// What it may make easier.
+    pub may_loosen: Vec<MayLoosen>,
 }
 
 /// `[status]`: the aggregate status of a revision.
@@ -260,26 +291,24 @@ pub(super) fn login(check: &mut Check<'_>, path: &str, text: &str) -> String {
 
 /// Checks `[rights]`.
 pub(super) fn rights(check: &mut Check<'_>, raw: &raw::Rights) -> Rights {
-    let open = [
-        ("rights.retest", raw.retest),
-        ("rights.force", raw.force),
-        ("rights.test", raw.test),
-        ("rights.cancel", raw.cancel),
-        ("rights.ok_to_test", raw.ok_to_test),
-    ];
-    for (path, role) in open {
-        if role < Role::Triage {
+    let mut open = |path: &str, raw| {
+        let who = who::who(check, path, raw);
+        if let Some(role) = who.role.filter(|role| *role < Role::Triage) {
             check.warn(path, format!("`{role}` lets strangers start or stop jobs"));
         }
-    }
+        who
+    };
+    let (retest, force) = (open("rights.retest", &raw.retest), open("rights.force", &raw.force));
+    let (test, cancel) = (open("rights.test", &raw.test), open("rights.cancel", &raw.cancel));
+    let ok_to_test = open("rights.ok_to_test", &raw.ok_to_test);
     Rights {
-        retest: raw.retest,
+        retest,
         retest_author: raw.retest_author,
-        force: raw.force,
-        test: raw.test,
-        cancel: raw.cancel,
-        ok_to_test: raw.ok_to_test,
-        help: raw.help,
+        force,
+        test,
+        cancel,
+        ok_to_test,
+        help: who::who(check, "rights.help", &raw.help),
         role_cache: check
             .duration("rights.role_cache", &raw.role_cache, Duration::ZERO..=10 * MINUTE)
             .unwrap_or_default(),
@@ -288,23 +317,47 @@ pub(super) fn rights(check: &mut Check<'_>, raw: &raw::Rights) -> Rights {
 
 /// Checks `[limits]`.
 pub(super) fn limits(check: &mut Check<'_>, raw: &raw::Limits) -> Limits {
+    let mut within = |key: &str, figure: u64, max: u64| check.whole(&format!("limits.{key}"), figure, 1..=max);
     Limits {
-        retries_per_job_and_head: check.whole(
-            "limits.retries_per_job_and_head",
-            raw.retries_per_job_and_head,
-            1..=1000,
-        ),
-        retries_per_change_per_hour: check.whole(
-            "limits.retries_per_change_per_hour",
+        retries_per_job_and_head: within("retries_per_job_and_head", raw.retries_per_job_and_head, 1000),
+        retries_per_change_per_hour: within(
+            "retries_per_change_per_hour",
             raw.retries_per_change_per_hour,
-            1..=1_000_000,
+            RETRIES_MAX,
         ),
-        retries_per_actor_per_hour: check.whole(
-            "limits.retries_per_actor_per_hour",
-            raw.retries_per_actor_per_hour,
-            1..=1_000_000,
-        ),
-        jobs_per_command_max: check.whole("limits.jobs_per_command_max", raw.jobs_per_command_max, 1..=100_000),
+        retries_per_change_per_day: within("retries_per_change_per_day", raw.retries_per_change_per_day, RETRIES_MAX),
+        retries_per_actor_per_hour: within("retries_per_actor_per_hour", raw.retries_per_actor_per_hour, RETRIES_MAX),
+        retries_per_actor_per_day: within("retries_per_actor_per_day", raw.retries_per_actor_per_day, RETRIES_MAX),
+        retries_per_repository_per_day: raw
+            .retries_per_repository_per_day
+            .map(|max| within("retries_per_repository_per_day", max, RETRIES_MAX)),
+        retries_per_runner_per_day: raw
+            .retries_per_runner_per_day
+            .map(|max| within("retries_per_runner_per_day", max, RETRIES_MAX)),
+        jobs_per_command_max: within("jobs_per_command_max", raw.jobs_per_command_max, 100_000),
+        cooldown: check.duration("limits.cooldown", &raw.cooldown, Duration::ZERO..=DAY).unwrap_or_default(),
+        exempt_role: raw.exempt_role,
+    }
+}
+
+/// Checks `[policy]`.
+pub(super) fn policy(check: &mut Check<'_>, raw: &raw::Policy) -> RepositoryPolicy {
+    let parts = raw.path.split('/');
+    let plain = parts.clone().all(|part| !part.is_empty() && part != "." && part != "..");
+    if !plain || raw.path.chars().any(|c| c.is_control() || c == '\\') || raw.path.len() > 200 {
+        check.fault(
+            "policy.path",
+            "is not a path inside a repository",
+            "write it like `.retest.toml` or `ci/retest.toml`",
+        );
+    }
+    let refresh = Duration::from_secs(1)..=DAY;
+    RepositoryPolicy {
+        enabled: raw.enabled,
+        path: raw.path.clone(),
+        refresh: check.duration("policy.refresh", &raw.refresh, refresh).unwrap_or_default(),
+        when_broken: raw.when_broken,
+        may_loosen: raw.may_loosen.clone(),
     }
 }
 

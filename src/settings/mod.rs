@@ -13,6 +13,7 @@ mod document;
 mod errors;
 mod forge;
 mod general;
+mod policy;
 mod raw;
 mod runner;
 mod runner_exec;
@@ -23,6 +24,7 @@ mod schema;
 mod secret;
 mod summary;
 mod template;
+mod who;
 mod wording;
 mod words;
 
@@ -33,7 +35,12 @@ pub use api::{Api, ApiToken, JobTemplate};
 pub use check::RepositoryGlobs;
 pub use errors::{Place, SettingsError, SettingsErrors};
 pub use forge::{Forge, ForgeDetails, Github, GithubAuth, Gitlab};
-pub use general::{Alias, COMMANDS, Commands, Limits, Log, Metrics, Report, Rights, Server, Status, Store};
+pub use general::{
+    Alias, COMMANDS, Commands, Limits, Log, Metrics, Report, RepositoryPolicy, Rights, Server, Status, Store,
+};
+pub use policy::{
+    JobPolicy, POLICY_BYTES_MAX, Policy, PolicyLimits, PolicyReport, PolicyRights, RunnerPolicy, policy_schema,
+};
 pub use runner::{Runner, RunnerDetails};
 pub use runner_exec::{Exec, ExecCommand};
 pub use runner_http::{Body, Cancel, Find, Http, HttpToken, Poll, Start};
@@ -42,7 +49,10 @@ pub use runner_kernelci::Kernelci;
 pub use schema::json_schema;
 pub use secret::{SIGNING_KEY_BYTES, Secret, Secrets, SigningKey, SystemSecrets, WEBHOOK_SECRET_BYTES_MIN};
 pub use template::{CALLBACK_NAMES, LOG_NAMES, ORDER_NAMES, RUN_NAMES, Template, UrlTemplate};
-pub use words::{ApiScope, BodyFormat, Edited, ForgeKind, LogFormat, Method, Role, RunState, RunnerModule};
+pub use who::Who;
+pub use words::{
+    ApiScope, BodyFormat, Edited, ForgeKind, LogFormat, MayLoosen, Method, Role, RunState, RunnerModule, WhenBroken,
+};
 
 use check::Check;
 use std::path::Path;
@@ -68,6 +78,8 @@ pub struct Settings {
     pub rights: Rights,
     /// How much may be restarted.
     pub limits: Limits,
+    /// The policy that a repository keeps itself.
+    pub policy: RepositoryPolicy,
     /// The aggregate status.
     pub status: Status,
     /// The report.
@@ -97,19 +109,11 @@ impl Settings {
     /// # Errors
     /// Everything that is wrong with it, in the order of the file. Never an empty list.
     pub fn parse(text: &str, secrets: &dyn Secrets) -> Result<Self, SettingsErrors> {
-        let reading = document::read(text)?;
+        let reading = document::read::<raw::File>(text)?;
         let mut check = Check::new(secrets, reading.gone);
         let settings = Self::checked(&mut check, &reading.file);
         let (found, warnings) = check.finish();
-        let mut faults = reading.faults;
-        faults.extend(found.into_iter().map(|mut fault| {
-            reading.map.locate(&mut fault);
-            fault
-        }));
-        if !faults.is_empty() {
-            faults.sort_by_key(|fault| fault.place.as_ref().map_or(usize::MAX, |place| place.line));
-            return Err(SettingsErrors(faults));
-        }
+        document::verdict(reading.faults, found, &reading.map)?;
         Ok(Self { warnings, ..settings })
     }
 
@@ -127,6 +131,7 @@ impl Settings {
             runners: runner::runners(check, &file.runner, &around),
             rights: general::rights(check, &file.rights),
             limits: general::limits(check, &file.limits),
+            policy: general::policy(check, &file.policy),
             status: general::status(check, &file.status),
             report: Report { enabled: file.report.enabled, reaction: file.report.reaction },
             api: api::api(check, &file.api),

@@ -159,7 +159,7 @@ pub(super) fn variable(check: &mut Check<'_>, path: &str, name: &str, variable: 
 }
 
 /// A key as people write it in `key=value`.
-fn override_key(check: &mut Check<'_>, path: &str, key: &str) {
+pub(super) fn override_key(check: &mut Check<'_>, path: &str, key: &str) {
     let fits = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && key.len() <= 100
         && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
@@ -191,7 +191,7 @@ fn check_needs(check: &mut Check<'_>, runner: &str, own_list: bool, jobs: &[Job]
 }
 
 /// The way from `start` along needs back to itself, if there is one. Visits every job once.
-fn circle_from<'j>(start: &'j str, edges: &BTreeMap<&'j str, &'j [String]>) -> Option<Vec<&'j str>> {
+pub(super) fn circle_from<'j>(start: &'j str, edges: &BTreeMap<&'j str, &'j [String]>) -> Option<Vec<&'j str>> {
     let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
     let mut open = vec![start];
     while let Some(job) = open.pop() {

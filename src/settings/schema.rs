@@ -3,12 +3,25 @@
 //! Made from the structs that serde reads the file with. TOML has no null, so what schemars says about null is taken out.
 //! Read next: `raw/mod.rs`, where the descriptions and defaults come from.
 
+use super::document::Document;
 use super::raw;
+use schemars::JsonSchema;
 use serde_json::{Map, Value};
 
 /// The JSON Schema (draft 2020-12) of the configuration file.
 pub fn json_schema() -> Value {
-    let mut schema = schemars::schema_for!(raw::File).to_value();
+    of::<raw::File>()
+}
+
+impl Document for raw::File {
+    fn schema() -> Value {
+        json_schema()
+    }
+}
+
+/// The JSON Schema of a file.
+pub(super) fn of<D: JsonSchema>() -> Value {
+    let mut schema = schemars::schema_for!(D).to_value();
     without_null(&mut schema);
     schema
 }
@@ -67,10 +80,9 @@ fn without_null_here(object: &mut Map<String, Value>) {
 }
 
 /// Sections that have a key of this name, as TOML writes their headers.
-pub(super) fn homes_of(key: &str) -> Vec<String> {
-    let schema = json_schema();
+pub(super) fn homes_of(key: &str, schema: &Value) -> Vec<String> {
     let mut homes = Vec::new();
-    sections(&schema, &schema, "", &mut |header, properties| {
+    sections(schema, schema, "", &mut |header, properties| {
         if properties.contains_key(key) {
             homes.push(header.to_owned());
         }

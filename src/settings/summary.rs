@@ -39,13 +39,33 @@ pub(super) fn summary(settings: &Settings) -> String {
         rights.help
     ));
     let limits = &settings.limits;
+    let some = |max: Option<u32>| max.map_or("any".to_owned(), |max| max.to_string());
     lines.push(format!(
-        "limits: {} retries per job and head, {} per change and hour, {} per person and hour, {} jobs per command",
+        "limits: {} retries per job and head, a pause of {}, per change {} an hour and {} a day, per person {} and {}, {} per \
+         repository and day, {} per runner and day, {} jobs per command, exempt {}",
         limits.retries_per_job_and_head,
+        time(limits.cooldown),
         limits.retries_per_change_per_hour,
+        limits.retries_per_change_per_day,
         limits.retries_per_actor_per_hour,
-        limits.jobs_per_command_max
+        limits.retries_per_actor_per_day,
+        some(limits.retries_per_repository_per_day),
+        some(limits.retries_per_runner_per_day),
+        limits.jobs_per_command_max,
+        limits.exempt_role.map_or("nobody".to_owned(), |role| role.to_string())
     ));
+    let policy = &settings.policy;
+    lines.push(if policy.enabled {
+        format!(
+            "policy of repositories: `{}`, looked at every {}, {} when broken, may loosen {}",
+            policy.path,
+            time(policy.refresh),
+            policy.when_broken,
+            list(&policy.may_loosen.iter().map(ToString::to_string).collect::<Vec<_>>())
+        )
+    } else {
+        "policy of repositories: off".to_owned()
+    });
     lines.push(format!(
         "answers: status `{}`, report {}, reaction {}",
         settings.status.aggregate_context,

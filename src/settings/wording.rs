@@ -4,6 +4,7 @@
 //! is taken from them. Read next: `document.rs`, the only caller that has such complaints.
 
 use super::schema;
+use serde_json::Value;
 
 /// Similarity from which a known word is offered for an unknown one (1 is equal).
 const SIMILAR_MIN: f64 = 0.55;
@@ -22,9 +23,9 @@ pub(super) struct Complaint {
 }
 
 /// Rewords serde's `message` about the entry `key` at `path`.
-pub(super) fn complaint(message: &str, path: &str, key: &str) -> Complaint {
+pub(super) fn complaint(message: &str, (path, key): (&str, &str), schema: &Value) -> Complaint {
     if message.starts_with("unknown field") {
-        return unknown_key(message, key);
+        return unknown_key(message, key, schema);
     }
     if message.starts_with("unknown variant") {
         return unknown_word(message);
@@ -43,10 +44,10 @@ pub(super) fn complaint(message: &str, path: &str, key: &str) -> Complaint {
     Complaint { text, hint, meant: None, unknown_key: false }
 }
 
-fn unknown_key(message: &str, key: &str) -> Complaint {
+fn unknown_key(message: &str, key: &str, schema: &Value) -> Complaint {
     let known = message.rsplit_once(", expected ").map(|(_, list)| backticked(list)).unwrap_or_default();
     let meant = nearest(key, &known).map(str::to_owned);
-    let homes = schema::homes_of(key);
+    let homes = schema::homes_of(key, schema);
     let hint = match (&meant, homes.as_slice()) {
         (Some(meant), _) => format!("did you mean `{meant}`?"),
         (None, []) => format!("the keys known here are {}", listed(&known)),

@@ -96,6 +96,30 @@ pub enum ApiScope {
     RunsCreate,
 }
 
+/// What holds while a repository's policy cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenBroken {
+    /// What it said when it could be used last; the operator's configuration alone when it never could.
+    LastGood,
+    /// The operator's configuration alone.
+    Defaults,
+}
+
+/// What a repository's policy may make easier than the operator has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MayLoosen {
+    /// Rights: without it an asker needs what the operator wants and what the policy wants.
+    Rights,
+    /// Limits: without it the tighter figure counts.
+    Limits,
+    /// Whether a job stands alone, also where the operator has declared that it does not.
+    Jobs,
+    /// Which of the operator's runners a job belongs to.
+    Runners,
+}
+
 /// Method of a templated request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
@@ -173,4 +197,16 @@ macro_rules! display_as_spelt {
     )+};
 }
 
-display_as_spelt!(ApiScope, LogFormat, ForgeKind, RunnerModule, Role, Edited, Method, BodyFormat, RunState);
+display_as_spelt!(
+    ApiScope,
+    LogFormat,
+    ForgeKind,
+    RunnerModule,
+    Role,
+    Edited,
+    WhenBroken,
+    MayLoosen,
+    Method,
+    BodyFormat,
+    RunState
+);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::record::change_key;
 use super::{Result, Store, Tx, db, from_json, to_json};
-use crate::decide::Answer;
+use crate::decide::{Answer, Readers};
 use crate::domain::{ChangeKey, CommentRef, CommitSha, RepoKey, Timestamp};
 use crate::ports::Reaction;
 
@@ -69,6 +69,14 @@ pub struct AuditEntry {
 
 type AuditRow = (i64, String, String, String);
 
+/// The greatest mark of an entry that these readers are shown: members see all.
+const fn shown_to(readers: Readers) -> i64 {
+    match readers {
+        Readers::Everybody => 0,
+        Readers::Members => 1,
+    }
+}
+
 /// Newest first as read, oldest first as told.
 fn entries(rows: Vec<AuditRow>) -> Vec<AuditEntry> {
     let entry = |(at, sha, job, what)| AuditEntry { at: Timestamp::from_ms(at), sha, job, what };
@@ -130,18 +138,25 @@ impl Store {
         Ok(())
     }
 
-    /// The comment that holds a change's report, and its text as last posted.
+    /// The comment that holds a change's report to these readers, and its text as last posted.
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn report(&self, change: &ChangeKey) -> Result<(Option<u64>, Option<String>)> {
-        let row: Option<(Option<i64>, Option<String>)> =
-            sqlx::query_as("SELECT report_id, report FROM changes WHERE forge = $1 AND repo = $2 AND number = $3")
-                .bind(change.repo.forge.as_str())
-                .bind(db(change.repo.id))
-                .bind(db(change.number))
-                .fetch_optional(&self.read)
-                .await?;
+    pub async fn report(&self, change: &ChangeKey, readers: Readers) -> Result<(Option<u64>, Option<String>)> {
+        let text = match readers {
+            Readers::Everybody => {
+                "SELECT report_id, report FROM changes WHERE forge = $1 AND repo = $2 AND number = $3"
+            }
+            Readers::Members => {
+                "SELECT members_report_id, members_report FROM changes WHERE forge = $1 AND repo = $2 AND number = $3"
+            }
+        };
+        let row: Option<(Option<i64>, Option<String>)> = sqlx::query_as(text)
+            .bind(change.repo.forge.as_str())
+            .bind(db(change.repo.id))
+            .bind(db(change.number))
+            .fetch_optional(&self.read)
+            .await?;
         Ok(row.map_or((None, None), |(id, text)| (id.map(super::un_db), text)))
     }
 
@@ -149,8 +164,17 @@ impl Store {
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn put_report(&self, change: &ChangeKey, id: u64, text: &str) -> Result<()> {
-        sqlx::query("UPDATE changes SET report_id = $4, report = $5 WHERE forge = $1 AND repo = $2 AND number = $3")
+    pub async fn put_report(&self, change: &ChangeKey, readers: Readers, id: u64, text: &str) -> Result<()> {
+        let update = match readers {
+            Readers::Everybody => {
+                "UPDATE changes SET report_id = $4, report = $5 WHERE forge = $1 AND repo = $2 AND number = $3"
+            }
+            Readers::Members => {
+                "UPDATE changes SET members_report_id = $4, members_report = $5 \
+                 WHERE forge = $1 AND repo = $2 AND number = $3"
+            }
+        };
+        sqlx::query(update)
             .bind(change.repo.forge.as_str())
             .bind(db(change.repo.id))
             .bind(db(change.number))
@@ -283,14 +307,16 @@ impl Store {
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn audit_log(&self, change: &ChangeKey, limit: u32) -> Result<Vec<AuditEntry>> {
+    pub async fn audit_log(&self, change: &ChangeKey, readers: Readers, limit: u32) -> Result<Vec<AuditEntry>> {
         let rows: Vec<AuditRow> = sqlx::query_as(
-            "SELECT at, sha, job, what FROM audit WHERE forge = $1 AND repo = $2 AND number = $3 ORDER BY id DESC LIMIT $4",
+            "SELECT at, sha, job, what FROM audit WHERE forge = $1 AND repo = $2 AND number = $3 AND internal <= $5 \
+             ORDER BY id DESC LIMIT $4",
         )
         .bind(change.repo.forge.as_str())
         .bind(db(change.repo.id))
         .bind(db(change.number))
         .bind(limit)
+        .bind(shown_to(readers))
         .fetch_all(&self.read)
         .await?;
         Ok(entries(rows))
@@ -300,16 +326,22 @@ impl Store {
     ///
     /// # Errors
     /// When the database is not there.
-    pub async fn audit_of_job(&self, change: &ChangeKey, job: &str, limit: u32) -> Result<Vec<AuditEntry>> {
+    pub async fn audit_of_job(
+        &self,
+        change: &ChangeKey,
+        (job, readers): (&str, Readers),
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>> {
         let rows: Vec<AuditRow> = sqlx::query_as(
             "SELECT at, sha, job, what FROM audit WHERE forge = $1 AND repo = $2 AND number = $3 AND job = $4 \
-             ORDER BY id DESC LIMIT $5",
+             AND internal <= $6 ORDER BY id DESC LIMIT $5",
         )
         .bind(change.repo.forge.as_str())
         .bind(db(change.repo.id))
         .bind(db(change.number))
         .bind(job)
         .bind(limit)
+        .bind(shown_to(readers))
         .fetch_all(&self.read)
         .await?;
         Ok(entries(rows))
@@ -394,7 +426,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Writes a line of the audit log.
+    /// Writes a line of the audit log: about which job, and whether it is for members only.
     ///
     /// # Errors
     /// When the database is not there.
@@ -402,13 +434,14 @@ impl Tx {
         &mut self,
         change: &ChangeKey,
         sha: &CommitSha,
-        job: &str,
+        (job, internal): (&str, bool),
         what: &str,
         at: Timestamp,
     ) -> Result<()> {
         self.0
             .later(
-                "INSERT INTO audit (at, forge, repo, number, sha, job, what) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+                "INSERT INTO audit (at, forge, repo, number, sha, job, what, internal) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
                 [
                     at.ms().into(),
                     change.repo.forge.as_str().into(),
@@ -417,6 +450,7 @@ impl Tx {
                     sha.as_str().into(),
                     job.into(),
                     what.into(),
+                    i64::from(internal).into(),
                 ],
             )
             .await?;

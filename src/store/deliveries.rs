@@ -330,7 +330,7 @@ impl Store {
     /// # Errors
     /// When the database is not there.
     pub async fn forget_before(&self, before: Timestamp) -> Result<u64> {
-        const TEXTS: [&str; 10] = [
+        const TEXTS: [&str; 11] = [
             "DELETE FROM requests WHERE at < $1",
             // Numbers rise with time, so the first young row ends the search, and an index by age is not needed. The newest
             // delivery stays, so that no number is given twice.
@@ -342,6 +342,7 @@ impl Store {
                 (SELECT id FROM answers WHERE at >= $1 ORDER BY id LIMIT 1), (SELECT max(id) + 1 FROM answers))",
             "DELETE FROM audit WHERE id < coalesce( \
                 (SELECT id FROM audit WHERE at >= $1 ORDER BY id LIMIT 1), (SELECT max(id) + 1 FROM audit))",
+            "DELETE FROM policies_told WHERE at < $1",
             "DELETE FROM statuses WHERE at < $1",
             "DELETE FROM heads WHERE (forge, repo, number) IN \
                 (SELECT forge, repo, number FROM changes WHERE updated_at < $1 AND open = 0)",
@@ -368,6 +369,6 @@ fn lane_of(event: &ForgeEvent) -> Option<String> {
     match event {
         ForgeEvent::Comment(comment) => Some(format!("{forge}/{repo}/{}", comment.change.number)),
         ForgeEvent::Press(press) => Some(format!("{forge}/{repo}/{}", press.sha)),
-        ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) => None,
+        ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) | ForgeEvent::Push(_) => None,
     }
 }

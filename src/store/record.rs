@@ -246,7 +246,40 @@ impl Store {
     }
 }
 
+impl Store {
+    /// When a default branch last moved, as far as we heard of it.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn branch_moved_at(&self, repo: &RepoKey, branch: &str) -> Result<Option<Timestamp>> {
+        let row: Option<(i64,)> =
+            sqlx::query_as("SELECT moved_at FROM branches WHERE forge = $1 AND repo = $2 AND name = $3")
+                .bind(repo.forge.as_str())
+                .bind(db(repo.id))
+                .bind(branch)
+                .fetch_optional(&self.read)
+                .await?;
+        Ok(row.map(|(at,)| Timestamp::from_ms(at)))
+    }
+}
+
 impl Tx {
+    /// Notes that a branch has moved; the same end told twice is no move.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn put_branch(&mut self, repo: &RepoKey, branch: &str, sha: &CommitSha, at: Timestamp) -> Result<()> {
+        self.0
+            .later(
+                "INSERT INTO branches (forge, repo, name, sha, moved_at) VALUES ($1, $2, $3, $4, $5) \
+                 ON CONFLICT (forge, repo, name) DO UPDATE SET sha = excluded.sha, moved_at = excluded.moved_at \
+                 WHERE branches.sha <> excluded.sha AND branches.moved_at <= excluded.moved_at",
+                [repo.forge.as_str().into(), db(repo.id).into(), branch.into(), sha.as_str().into(), at.ms().into()],
+            )
+            .await?;
+        Ok(())
+    }
+
     /// Keeps the newest name and installation of a repository. What the new value does not tell stays.
     ///
     /// # Errors

@@ -4,7 +4,6 @@ use sqlx::Row as _;
 
 use super::tx::Value;
 use super::{Result, Store, Tx, db, from_json, to_json};
-use crate::decide::LastHour;
 use crate::domain::{ChangeKey, CommitSha, DispatchKey, RepoKey, Retry, RetryId, Timestamp};
 
 type Row = (i64, String, Option<String>);
@@ -108,25 +107,6 @@ impl Store {
         .fetch_all(&self.read)
         .await?;
         rows.iter().map(retry_from).collect()
-    }
-
-    /// How many retries a change, and one asker on its forge, had since a time.
-    ///
-    /// # Errors
-    /// When the database is not there.
-    pub async fn retries_since(&self, change: &ChangeKey, asker: u64, since: Timestamp) -> Result<LastHour> {
-        let (of_change, of_asker): (u32, u32) = sqlx::query_as(
-            "SELECT coalesce(sum(CASE WHEN repo = $2 AND number = $3 THEN 1 ELSE 0 END), 0), \
-             coalesce(sum(CASE WHEN asker = $4 THEN 1 ELSE 0 END), 0) FROM retries WHERE made_at >= $5 AND forge = $1",
-        )
-        .bind(change.repo.forge.as_str())
-        .bind(db(change.repo.id))
-        .bind(db(change.number))
-        .bind(db(asker))
-        .bind(since.ms())
-        .fetch_one(&self.read)
-        .await?;
-        Ok(LastHour { change: of_change, asker: of_asker })
     }
 
     /// A retry by its key.

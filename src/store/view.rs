@@ -6,8 +6,9 @@ use sqlx::Row;
 
 use super::record::job_from;
 use super::retries::retry_from;
+use super::used;
 use super::{JobQuery, Result, Store, StoredChange, db, from_json, to_json};
-use crate::decide::LastHour;
+use crate::decide::{DAY, HOUR, Limits, Used};
 use crate::domain::{ChangeKey, CommitSha, Job, Repo, Retry, Timestamp};
 
 /// What is asked.
@@ -17,10 +18,12 @@ pub struct ViewQuery<'a> {
     pub change: &'a ChangeKey,
     /// The number of the delivery that asks: the head that was known when it arrived is told.
     pub arrived: i64,
-    /// Whose retries of the last hour are counted.
+    /// Whose retries are counted.
     pub asker: u64,
-    /// When the last hour began.
-    pub since: Timestamp,
+    /// The limits: what they do not limit is not counted.
+    pub limits: &'a Limits,
+    /// Now.
+    pub now: Timestamp,
     /// Which jobs; none are read for [`JobQuery::All`], which is no short look-up.
     pub jobs: &'a JobQuery,
 }
@@ -47,8 +50,8 @@ pub struct CommandView {
     pub known_from: Option<Timestamp>,
     /// Every retry of the change on its head, oldest first.
     pub retries: Vec<Retry>,
-    /// Retries of the last hour.
-    pub last_hour: LastHour,
+    /// What was used of the limits.
+    pub used: Used,
     /// What jobs were asked for, and those found; none when they were not read.
     pub jobs: Option<(JobQuery, Vec<Job>)>,
     /// What their groups are doing.
@@ -58,19 +61,20 @@ pub struct CommandView {
 const HEAD: &str = "(SELECT head FROM changes WHERE forge = $1 AND repo = $2 AND number = $3)";
 
 /// The statements, each row led by the number of its kind. $1 forge, $2 repository, $3 change, $4 delivery, $5 asker,
-/// $6 since, $7 names.
-fn text(jobs: &JobQuery) -> String {
+/// $6 an hour ago, $7 names, $8 a day ago.
+fn text(jobs: &JobQuery, limits: &Limits) -> String {
     let mut text = format!(
         "SELECT 1 AS kind, data FROM repos WHERE forge = $1 AND repo = $2; \
          SELECT 2 AS kind, data, (SELECT sha FROM heads h WHERE h.forge = c.forge AND h.repo = c.repo \
          AND h.number = c.number AND h.delivery <= $4 ORDER BY h.delivery DESC LIMIT 1) AS head_then \
          FROM changes c WHERE forge = $1 AND repo = $2 AND number = $3; \
          SELECT 3 AS kind, known_from FROM revisions WHERE forge = $1 AND repo = $2 AND sha = {HEAD}; \
-         SELECT 4 AS kind, id, data FROM retries WHERE forge = $1 AND repo = $2 AND number = $3 AND sha = {HEAD} ORDER BY id; \
-         SELECT 5 AS kind, coalesce(sum(CASE WHEN repo = $2 AND number = $3 THEN 1 ELSE 0 END), 0) AS of_change, \
-         coalesce(sum(CASE WHEN asker = $5 THEN 1 ELSE 0 END), 0) AS of_asker \
-         FROM retries WHERE made_at >= $6 AND forge = $1"
+         SELECT 4 AS kind, id, data FROM retries WHERE forge = $1 AND repo = $2 AND number = $3 AND sha = {HEAD} ORDER BY id"
     );
+    for statement in used::statements(limits) {
+        text.push_str("; ");
+        text.push_str(&statement);
+    }
     // The indexes are named: without statistics SQLite walks all jobs of the revision instead.
     let of_head = format!("forge = $1 AND repo = $2 AND sha = {HEAD}");
     let (index, which) = match jobs {
@@ -105,14 +109,15 @@ impl Store {
         };
         let jobs = (query.jobs != &JobQuery::All).then(|| (query.jobs.clone(), Vec::new()));
         let mut view = CommandView { version: self.version(), jobs, ..CommandView::default() };
-        let rows = sqlx::query(sqlx::AssertSqlSafe(text(query.jobs)))
+        let rows = sqlx::query(sqlx::AssertSqlSafe(text(query.jobs, query.limits)))
             .bind(query.change.repo.forge.as_str())
             .bind(db(query.change.repo.id))
             .bind(db(query.change.number))
             .bind(query.arrived)
             .bind(db(query.asker))
-            .bind(query.since.ms())
+            .bind(query.now.minus(HOUR).ms())
             .bind(to_json("names", &names)?)
+            .bind(query.now.minus(DAY).ms())
             .fetch_all(&self.read)
             .await?;
         for row in &rows {
@@ -153,7 +158,7 @@ impl CommandView {
             }
             3 => self.known_from = Some(Timestamp::from_ms(row.try_get("known_from")?)),
             4 => self.retries.push(retry()?),
-            5 => self.last_hour = LastHour { change: row.try_get("of_change")?, asker: row.try_get("of_asker")? },
+            kind if used::KINDS.contains(&kind) => used::take(&mut self.used, kind, row)?,
             6 => {
                 let job = job_from(row)?;
                 if let Some((_, jobs)) = &mut self.jobs {

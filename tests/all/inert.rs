@@ -11,8 +11,9 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use regex::Regex;
 use retest_bot::decide::{
-    Answer, AnswerLine, Ask, JobView, LastHour, Limits, Posts, ReportView, Rights, RunnerFacts, Snapshot, Standalone,
-    Verb, Wish, authorise, check_run, code, job_list, job_statuses, plain_words, plan, recorded, render,
+    Answer, AnswerLine, Ask, Asker, JobTerms, JobView, Limits, Posts, Readers, ReportView, Rights, RunnerFacts,
+    Snapshot, Standalone, Used, Verb, Wish, authorise, check_run, code, job_list, job_statuses, plain_words, plan,
+    recorded, render,
 };
 use retest_bot::domain::{
     Actor, Change, ChangeKey, CommitSha, Conclusion, DispatchKey, Job, JobName, JobObservation, JobState, Origin,
@@ -171,6 +172,8 @@ fn view(name: &str, state: JobState, text: &str) -> JobView {
         platform: Some(text.into()),
         overrides: vec![text.into()],
         groups: vec![text.into()],
+        terms: JobTerms::default(),
+        last_retry_at: None,
     }
 }
 
@@ -182,6 +185,7 @@ fn snapshot(names: &[String], text: &str) -> Snapshot {
         out_of_reach_for_forks: text.len().is_multiple_of(3),
         attempts_max: 9,
         runs_dependents: false,
+        repeats_base: true,
         restarts_max: Some(50),
     };
     Snapshot {
@@ -189,7 +193,8 @@ fn snapshot(names: &[String], text: &str) -> Snapshot {
         jobs: names.iter().zip(states).map(|(name, state)| view(name, state, text)).collect(),
         runners: BTreeMap::from([(RunnerName::new(text), facts)]),
         limits: Limits::NONE,
-        last_hour: LastHour::default(),
+        used: Used::default(),
+        base_moved: Some(Timestamp::from_ms(1)),
         now: Timestamp::default(),
     }
 }
@@ -216,6 +221,7 @@ fn retry(job: &str, text: &str, state: RetryState) -> Retry {
         number: 1,
         series: None,
         comment: None,
+        internal: false,
         also: vec![JobName::new(text)],
         created_at: Timestamp::default(),
         due_at: Timestamp::default(),
@@ -231,8 +237,9 @@ fn answers(names: &[String], text: &str) -> Vec<Answer> {
     let snapshot = snapshot(names, text);
     let actor = Actor { id: 2, login: text.into(), is_bot: false };
     let mut lines = Vec::new();
-    let proof = authorise(Ask::Test, &snapshot.change, &actor, Role::Admin, &Rights::default()).expect("an admin may");
-    if let Err(refusal) = authorise(Ask::Test, &snapshot.change, &actor, Role::Read, &Rights::default()) {
+    let asker = |role| Asker::with_role(actor.clone(), role);
+    let proof = authorise(Ask::Test, &snapshot.change, &asker(Role::Admin), &Rights::default()).expect("an admin may");
+    if let Err(refusal) = authorise(Ask::Test, &snapshot.change, &asker(Role::Read), &Rights::default()) {
         lines.push(AnswerLine { job: None, reason: "role".into(), text: refusal.text });
     }
     let quoted = text.replace(['"', '\n', '\r'], " ");
@@ -285,7 +292,7 @@ proptest! {
             names.iter().zip(states.into_iter().cycle()).map(|(name, state)| retry(name, &text, state)).collect();
         let head = change(&text).head;
         let answers = answers(&names, &text);
-        let report = render(&ReportView { sha: &head, retries: &retries, answers: &answers });
+        let report = render(&ReportView { sha: &head, retries: &retries, answers: &answers, readers: Readers::Everybody });
         prop_assert_eq!(foreign(&report, &[RUN, &text]), Vec::<String>::new(), "{}", report);
         let posts = Posts { aggregate: "retest".into(), target_url: None };
         let check = check_run(&retries, &posts, &head).expect("a check run");

@@ -10,6 +10,7 @@ mod inert;
 mod kernelci;
 mod kill;
 mod peers;
+mod policy_cli;
 mod prism;
 mod receiver;
 mod story;

@@ -90,6 +90,30 @@ pub struct Pull {
     pub updated_at: Option<String>,
 }
 
+/// What stands at a path of a repository: a file, or something else.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Content {
+    /// A file.
+    File {
+        /// The id of its content.
+        sha: String,
+        /// The content in base64 with line ends; empty when it is larger than 1 MB.
+        content: String,
+        /// In bytes.
+        size: u64,
+    },
+    /// A folder, or a link to another repository.
+    Other(serde::de::IgnoredAny),
+}
+
+/// A membership of a team.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Membership {
+    /// `active`, or `pending` while it is not accepted.
+    pub state: String,
+}
+
 /// What somebody may do on a repository.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Permission {

@@ -67,6 +67,26 @@ impl Endpoint for Comments {
     }
 }
 
+/// A person's membership of a group, those of the groups above it included; the crate has no such endpoint.
+struct AllGroupMember<'a> {
+    group: &'a str,
+    user: u64,
+}
+
+impl Endpoint for AllGroupMember<'_> {
+    fn method(&self) -> Method {
+        Method::GET
+    }
+    fn endpoint(&self) -> Cow<'static, str> {
+        format!("groups/{}/members/all/{}", segment(self.group), self.user).into()
+    }
+}
+
+/// One text as one segment of a path: slashes of a group's or file's path are part of its name.
+pub(super) fn segment(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
 /// A builder's complaint; it names a field that we forgot, so that only our own tests can meet it.
 fn built<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, Failure> {
     result.map_err(|error| Failure::refused(error.to_string()))
@@ -81,6 +101,11 @@ impl GitLabClient {
     /// A person's membership, inherited ones included; a 404 is somebody who is no member.
     pub async fn member(&self, project: u64, user: u64) -> Result<wire::Member, Failure> {
         self.ask(built(AllProjectMember::builder().project(project).user(user).build())?).await
+    }
+
+    /// A person's membership of a group, inherited ones included; a 404 is somebody who is no member.
+    pub async fn group_member(&self, group: &str, user: u64) -> Result<wire::Member, Failure> {
+        self.ask(AllGroupMember { group, user }).await
     }
 
     /// One merge request.

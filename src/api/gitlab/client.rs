@@ -190,6 +190,34 @@ impl GitLabClient {
         Ok((tail, seen > bytes_max))
     }
 
+    /// A file on the default branch as it is stored: its version and its bytes; none when it still is of the version
+    /// `known`. A 404 whose message does not speak of the project means that there is no such file.
+    pub async fn file(
+        &self,
+        project: u64,
+        path: &str,
+        known: Option<&str>,
+    ) -> Result<Option<(String, Bytes)>, Failure> {
+        let path = format!("projects/{project}/repository/files/{}/raw?ref=HEAD", super::calls::segment(path));
+        let url = self.rest_endpoint(&path).map_err(|error| Failure::refused(error.to_string()))?;
+        let call = Call::new(&http::Method::GET, &format!("/{path}").parse().unwrap_or_default());
+        let mut request = reqwest::Request::new(http::Method::GET, url);
+        *request.timeout_mut() = Some(self.request_timeout);
+        if let Some(etag) = known.and_then(|known| HeaderValue::from_str(known).ok()) {
+            request.headers_mut().insert(header::IF_NONE_MATCH, etag);
+        }
+        let response = self.execute(request, &call).await?;
+        if response.status() == StatusCode::NOT_MODIFIED {
+            return Ok(None);
+        }
+        if !response.status().is_success() {
+            return Err(self.refusal(&call, response).await);
+        }
+        let named = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
+        let version = named("etag").or_else(|| named("x-gitlab-blob-id")).unwrap_or_default();
+        Ok(Some((version, read_body(response, &call).await?)))
+    }
+
     async fn send(&self, builder: http::request::Builder, body: Vec<u8>) -> Result<http::Response<Bytes>, Failure> {
         let request = builder.body(body).map_err(|error| Failure::refused(error.to_string()))?;
         let call = Call::new(request.method(), request.uri());

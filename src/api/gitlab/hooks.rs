@@ -45,6 +45,20 @@ pub struct Project<'a> {
     pub default_branch: Option<String>,
 }
 
+/// A push to a branch.
+#[derive(Debug, Deserialize)]
+pub struct PushHook<'a> {
+    /// `refs/heads/NAME`.
+    #[serde(borrow, rename = "ref", default)]
+    pub branch: Cow<'a, str>,
+    /// The new end; zeros when the branch was deleted.
+    #[serde(borrow, default)]
+    pub after: Cow<'a, str>,
+    /// The project.
+    #[serde(borrow)]
+    pub project: Project<'a>,
+}
+
 /// A commit named by its id.
 #[derive(Debug, Deserialize)]
 pub struct Commit<'a> {

@@ -1,7 +1,7 @@
 //! The planner's rules, tabled.
 
 use super::*;
-use crate::decide::{Ask, Rights, authorise};
+use crate::decide::{Ask, Asker, Count, Figure, Grant, Rights, authorise};
 use crate::domain::{Actor, ChangeKey, CommitSha, JobObservation, Origin, RepoKey, Role, RunOrder, RunRef};
 use retest_commands::Selector;
 
@@ -43,7 +43,18 @@ pub(in crate::decide) fn view(name: &str, state: JobState) -> JobView {
     };
     let job = Job { newest, runner: Some("ci".into()), required: false, runs: 1, platform: None, standalone: None };
     let standalone = Standalone::of(&job, None, &HashMap::new());
-    JobView { job, standalone, open: None, retries: 0, wishes: 0, platform: None, overrides: vec![], groups: vec![] }
+    JobView {
+        job,
+        standalone,
+        open: None,
+        retries: 0,
+        wishes: 0,
+        platform: None,
+        overrides: vec![],
+        groups: vec![],
+        terms: JobTerms::default(),
+        last_retry_at: None,
+    }
 }
 
 pub(in crate::decide) fn snapshot(jobs: Vec<JobView>) -> Snapshot {
@@ -53,6 +64,7 @@ pub(in crate::decide) fn snapshot(jobs: Vec<JobView>) -> Snapshot {
         out_of_reach_for_forks: false,
         attempts_max: 3,
         runs_dependents: true,
+        repeats_base: true,
         restarts_max: None,
     };
     let runners = BTreeMap::from([(RunnerName::from("ci"), facts)]);
@@ -60,14 +72,16 @@ pub(in crate::decide) fn snapshot(jobs: Vec<JobView>) -> Snapshot {
         change: change(),
         jobs,
         runners,
-        limits: Limits { jobs_max: 100, ..Limits::NONE },
-        last_hour: LastHour::default(),
+        limits: Limits { jobs_per_command: Figure::operator(100), ..Limits::NONE },
+        used: Used::default(),
+        base_moved: None,
         now: Timestamp::default(),
     }
 }
 
 pub(in crate::decide) fn proof() -> Authorised {
-    authorise(Ask::Test, &change(), &actor(2, "bob"), Role::Admin, &Rights::default()).expect("an admin may")
+    authorise(Ask::Test, &change(), &Asker::with_role(actor(2, "bob"), Role::Admin), &Rights::default())
+        .expect("an admin may")
 }
 
 pub(in crate::decide) fn names(words: &[Selector]) -> Selection {
@@ -191,20 +205,6 @@ fn limits_of_a_runner_are_told_before_they_bite_and_when_they_do() {
 }
 
 #[test]
-fn hourly_limits_stop_at_the_limit_and_say_whose_it_is() {
-    let mut snapshot = snapshot(vec![view("a", JobState::Failed), view("b", JobState::Failed)]);
-    snapshot.limits.change_hour_max = 10;
-    snapshot.last_hour.change = 9;
-    let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
-    assert_eq!((plan.start.len(), plan.leave[0].reason), (1, Reason::Limited), "{plan:?}");
-    assert!(plan.leave[0].text.contains("this change had 10 retries"), "{}", plan.leave[0].text);
-    snapshot.last_hour = LastHour { change: 0, asker: 5 };
-    snapshot.limits.asker_hour_max = 5;
-    let plan = run(&snapshot, Verb::Retest, &Selection::default(), false);
-    assert!(plan.start.is_empty() && plan.leave[0].text.contains("you had 5 retries"), "{plan:?}");
-}
-
-#[test]
 fn an_old_run_is_not_repeated_where_the_runner_forgets() {
     let mut snapshot = snapshot(vec![view("unit", JobState::Failed)]);
     let month = std::time::Duration::from_secs(30 * 86_400);
@@ -214,3 +214,6 @@ fn an_old_run_is_not_repeated_where_the_runner_forgets() {
     snapshot.now = snapshot.now.plus(std::time::Duration::from_millis(1));
     assert_eq!(run(&snapshot, Verb::Retest, &Selection::default(), false).leave[0].reason, Reason::Expired);
 }
+
+mod limits;
+mod policy;

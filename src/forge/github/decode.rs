@@ -6,14 +6,15 @@ use serde::Deserialize;
 
 use super::Hooks;
 use super::hooks::{
-    CheckRun, CheckSuite, CommentBody, Id, IssueComment, Pull, PullRequest, Repository, Review, Status, User,
+    CheckRun, CheckSuite, CommentBody, Id, IssueComment, Pull, PullRequest, Push, Repository, Review, Status, User,
     WorkflowJob, WorkflowRun, actor_or_ghost, text,
 };
 use super::receive::Skip;
 use crate::api::github::{timestamp, words};
 use crate::domain::{
     Change, ChangeAction, ChangeKey, CommentAction, CommentEvent, CommentKind, CommentRef, CommitSha, ForgeEvent,
-    JobEvent, JobName, JobObservation, Origin, PressEvent, Pressed, Repo, RepoKey, RunOrder, RunRef, Timestamp,
+    JobEvent, JobName, JobObservation, Origin, PressEvent, Pressed, PushEvent, Repo, RepoKey, RunOrder, RunRef,
+    Timestamp,
 };
 
 /// GitHub Actions' own App: its check runs are told better by `workflow_job`.
@@ -31,6 +32,7 @@ pub(super) fn event(hooks: &Hooks, name: &str, body: &[u8], at: Timestamp) -> Re
         "workflow_run" => workflow_run(hooks, &read(body)?),
         "workflow_job" => workflow_job(hooks, &read(body)?, at),
         "status" => status(hooks, &read(body)?, at),
+        "push" => push(hooks, &read(body)?, at),
         "ping" => Err(Skip::Ignored("ping")),
         _ => Err(Skip::Ignored("event not used")),
     }
@@ -63,6 +65,20 @@ fn repo(hooks: &Hooks, from: &Repository<'_>, installation: Option<&Id>) -> Resu
         installation: installation.map(|found| found.id),
         default_branch: from.default_branch.as_ref().map(|name| name.as_str().to_owned()),
     })
+}
+
+/// A push to the default branch; others are no base that is worth a row for every push.
+fn push(hooks: &Hooks, event: &Push<'_>, at: Timestamp) -> Result<ForgeEvent, Skip> {
+    let branch = event.branch.as_str().strip_prefix("refs/heads/").unwrap_or_default();
+    if branch.is_empty() || branch != text(&event.repository.default_branch) {
+        return Err(Skip::Ignored("a push to another branch than the default one"));
+    }
+    if event.after.as_str().bytes().all(|digit| digit == b'0') {
+        return Err(Skip::Ignored("a branch was deleted"));
+    }
+    let repo = repo(hooks, &event.repository, event.installation.as_ref())?;
+    let sha = sha(event.after.as_str())?;
+    Ok(ForgeEvent::Push(Box::new(PushEvent { repo, branch: branch.to_owned(), sha, at })))
 }
 
 fn comment_action(word: &str, before: Option<String>) -> Result<CommentAction, Skip> {

@@ -315,6 +315,20 @@ pub(super) struct WorkflowJob<'a> {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct Push<'a> {
+    /// `refs/heads/NAME`.
+    #[serde(borrow, rename = "ref")]
+    pub branch: Text<'a>,
+    /// Zeros when the branch was deleted.
+    #[serde(borrow)]
+    pub after: Text<'a>,
+    #[serde(borrow)]
+    pub repository: Repository<'a>,
+    #[serde(default)]
+    pub installation: Option<Id>,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct Status<'a> {
     pub id: u64,
     #[serde(borrow)]

@@ -1,13 +1,14 @@
 //! GitHub as a forge: webhooks in, rights, changes and jobs by asking, answers out.
 //!
 //! Decides nothing and keeps nothing but its own login. Read next: `receive.rs` and `decode.rs` for what comes in,
-//! `jobs.rs` for what is asked, `answers.rs` for what goes out.
+//! `jobs.rs` and `people.rs` for what is asked, `answers.rs` for what goes out.
 
 mod answers;
 mod decode;
 mod hooks;
 mod jobs;
 mod missed;
+mod people;
 mod receive;
 
 use std::fmt;
@@ -17,17 +18,16 @@ use async_trait::async_trait;
 use globset::GlobSet;
 use serde::Deserialize;
 
-use crate::api::github::wire::{Permission, Pull, User};
-use crate::api::github::{Auth, Failure, GitHubApi, Need, repo_path, segment, timestamp};
+use crate::api::github::wire::{Pull, User};
+use crate::api::github::{Auth, GitHubApi, Need, repo_path, timestamp};
 use crate::domain::{
-    Actor, Change, ChangeKey, CommentRef, CommitSha, ForgeName, JobObservation, Repo, RepoKey, Role, Timestamp,
+    Actor, Change, ChangeKey, CommentRef, CommitSha, ForgeName, JobObservation, Repo, RepoKey, Role, Team, Timestamp,
 };
 use crate::ports::{
-    CallError, CheckPost, Clock, Decoded, Forge, ForgeKind, PostedStatus, Reaction, ReportPost, Secrets, StatusPost,
-    Wanted, WebhookError, WebhookRequest,
+    CallError, CheckPost, Clock, Decoded, FileNow, Forge, ForgeKind, PostedStatus, Reaction, ReportPost, Secrets,
+    StatusPost, Wanted, WebhookError, WebhookRequest,
 };
 
-const READ_ROLE: Need = Need { doing: "look up what somebody may do", permission: "Metadata: read" };
 const READ_CHANGE: Need = Need { doing: "read the pull request", permission: "Pull requests: read" };
 const READ_SELF: Need = Need { doing: "learn its own name", permission: "Metadata: read" };
 
@@ -133,27 +133,11 @@ impl GitHub {
         &self.api
     }
 
-    async fn permission(&self, repo: &Repo, actor: &Actor) -> Result<Role, CallError> {
-        let path = format!("{}/collaborators/{}/permission", repo_path(repo), segment(&actor.login));
-        match self.api.get::<Permission>(repo, &path, READ_ROLE).await {
-            // The login may have been renamed and taken by somebody else: only the same account has the right.
-            Ok(found) if found.user.as_ref().is_some_and(|user| user.id == actor.id) => Ok(role_of(&found)),
-            Ok(_) | Err(Failure { status: Some(404), .. }) => Ok(Role::None),
-            Err(failure) => Err(failure.into()),
-        }
-    }
-
     async fn pull(&self, repo: &Repo, number: u64) -> Result<Change, CallError> {
         let path = format!("{}/pulls/{number}", repo_path(repo));
         let pull: Pull = self.api.get(repo, &path, READ_CHANGE).await?;
         change_of(&repo.key, pull, self.clock.now())
     }
-}
-
-/// `role_name` knows maintain and triage; a custom role's name says nothing, so its base permission counts.
-fn role_of(found: &Permission) -> Role {
-    let named = |word: &Option<String>| word.as_deref().and_then(|word| word.parse::<Role>().ok());
-    named(&found.role_name).or_else(|| named(&found.permission)).unwrap_or(Role::None)
 }
 
 fn change_of(repo: &RepoKey, pull: Pull, now: Timestamp) -> Result<Change, CallError> {
@@ -214,6 +198,14 @@ impl Forge for GitHub {
 
     async fn role(&self, repo: &Repo, actor: &Actor) -> Result<Role, CallError> {
         self.permission(repo, actor).await
+    }
+
+    async fn belongs(&self, repo: &Repo, team: &Team, actor: &Actor) -> Result<bool, CallError> {
+        self.is_in_team(repo, team, actor).await
+    }
+
+    async fn file(&self, repo: &Repo, path: &str, known: Option<&str>) -> Result<FileNow, CallError> {
+        self.file_now(repo, path, known).await
     }
 
     async fn change(&self, repo: &Repo, number: u64) -> Result<Change, CallError> {
@@ -280,26 +272,6 @@ mod tests {
         ];
         for (text, wanted, why) in table {
             assert_eq!(cut(&text, 140), wanted, "{why}");
-        }
-    }
-
-    #[test]
-    fn the_finer_role_counts_and_a_custom_role_counts_as_its_base() {
-        let permission = |base: &str, name: &str| Permission {
-            permission: Some(base.to_owned()),
-            role_name: Some(name.to_owned()),
-            user: None,
-        };
-        let table = [
-            (permission("write", "maintain"), Role::Maintain),
-            (permission("read", "triage"), Role::Triage),
-            (permission("admin", "admin"), Role::Admin),
-            (permission("write", "release-team"), Role::Write),
-            (permission("none", ""), Role::None),
-            (permission("some new word", "some new role"), Role::None),
-        ];
-        for (found, role) in table {
-            assert_eq!(role_of(&found), role, "{found:?}");
         }
     }
 }

@@ -21,11 +21,12 @@ use tokio::sync::OnceCell;
 
 use crate::api::gitlab::{GitLabClient, wire};
 use crate::domain::{
-    Actor, Change, ChangeKey, CommentKind, CommentRef, CommitSha, ForgeName, JobObservation, Repo, Role, Timestamp,
+    Actor, Change, ChangeKey, CommentKind, CommentRef, CommitSha, ForgeName, JobObservation, Repo, Role, Team,
+    Timestamp,
 };
 use crate::ports::{
-    CallError, CheckPost, Decoded, Forge, ForgeKind, PostedStatus, Reaction, ReportPost, Secrets, StatusPost, Wanted,
-    WebhookError, WebhookRequest,
+    CallError, CheckPost, Decoded, FileNow, Forge, ForgeKind, PostedStatus, Reaction, ReportPost, Secrets, StatusPost,
+    Wanted, WebhookError, WebhookRequest,
 };
 
 /// Whether a comment may hold a command of ours; others are put aside before anything is stored.
@@ -169,6 +170,28 @@ impl Forge for GitLabForge {
             Ok(member) => Ok(changes::role_of(&member, self.client.now())),
             // Somebody who is no member. Who may read a public project is not asked: no command needs only that.
             Err(failure) if failure.status == Some(404) && !failure.says(404, "project not found") => Ok(Role::None),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    async fn belongs(&self, _repo: &Repo, team: &Team, actor: &Actor) -> Result<bool, CallError> {
+        let Team::GitLab { path } = team else { return Ok(false) };
+        match self.client.group_member(path, actor.id).await {
+            Ok(member) => Ok(changes::role_of(&member, self.client.now()) > Role::None),
+            Err(failure) if failure.status == Some(404) && !failure.says(404, "group not found") => Ok(false),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    async fn file(&self, repo: &Repo, path: &str, known: Option<&str>) -> Result<FileNow, CallError> {
+        match self.client.file(repo.key.id, path, known).await {
+            Ok(None) => Ok(FileNow::Unchanged),
+            Ok(Some((version, bytes))) => {
+                Ok(FileNow::Text { version, text: String::from_utf8_lossy(&bytes).into_owned() })
+            }
+            Err(failure) if failure.status == Some(404) && !failure.says(404, "project not found") => {
+                Ok(FileNow::Absent)
+            }
             Err(failure) => Err(failure.into()),
         }
     }

@@ -13,7 +13,7 @@ use super::{GitLabForge, actor, changes, write};
 use crate::api::gitlab::{JobWords, PipelineAddress, hooks, is_over};
 use crate::domain::{
     Actor, ChangeAction, ChangeKey, CommentAction, CommentEvent, CommentKind, CommentRef, CommitSha, DeliveryId,
-    ForgeEvent, JobEvent, Repo, RepoKey, Timestamp,
+    ForgeEvent, JobEvent, PushEvent, Repo, RepoKey, Timestamp,
 };
 use crate::ports::{Decoded, Wanted, WebhookError, WebhookRequest, hmac_sha256_matches, token_matches};
 
@@ -105,6 +105,7 @@ fn decode(forge: &GitLabForge, request: &WebhookRequest) -> Result<ForgeEvent, S
         "merge_request" => reader.merge_request(&request.body),
         "pipeline" => reader.pipeline(&request.body),
         "build" => reader.build(&request.body),
+        "push" => reader.push(&request.body),
         _ => Err(Skip::Ignored("a kind of event that says nothing about commands, changes or jobs")),
     }
 }
@@ -126,6 +127,21 @@ impl Reader<'_> {
         }
         let key = RepoKey { forge: self.forge.config.name.clone(), id };
         Ok(Repo { key, full_name, installation: None, default_branch })
+    }
+
+    /// A push to the default branch; others are no base that is worth a row for every push.
+    fn push(&self, body: &[u8]) -> Result<ForgeEvent, Skip> {
+        let hook: hooks::PushHook<'_> = parse("push", body)?;
+        let branch = hook.branch.strip_prefix("refs/heads/").unwrap_or_default();
+        if branch.is_empty() || hook.project.default_branch.as_deref() != Some(branch) {
+            return Err(Skip::Ignored("a push to another branch than the default one"));
+        }
+        if hook.after.bytes().all(|digit| digit == b'0') {
+            return Err(Skip::Ignored("a branch was deleted"));
+        }
+        let sha = CommitSha::parse(&hook.after).map_err(|e| Skip::Malformed(format!("push hook: `after`: {e}")))?;
+        let (repo, branch) = (self.repo(&hook.project)?, branch.to_owned());
+        Ok(ForgeEvent::Push(Box::new(PushEvent { repo, branch, sha, at: self.at })))
     }
 
     fn note(&self, body: &[u8]) -> Result<ForgeEvent, Skip> {

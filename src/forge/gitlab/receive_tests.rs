@@ -142,6 +142,20 @@ fn a_signature_is_taken_for_five_minutes_either_way() {
     }
 }
 
+const BASE_SHA: &str = "4444444444444444444444444444444444444444";
+
+fn push(branch: &str, after: &str) -> Value {
+    json!({"object_kind": "push", "event_name": "push", "ref": branch, "after": after,
+           "project": {"id": 7, "path_with_namespace": "acme/board", "default_branch": "main"}})
+}
+
+#[test]
+fn a_push_to_the_default_branch_moves_the_base() {
+    let Decoded::Wanted(wanted) = decoded(&forge(), &push("refs/heads/main", BASE_SHA)) else { panic!("not wanted") };
+    let ForgeEvent::Push(push) = wanted.event else { panic!("no push") };
+    assert_eq!((push.branch.as_str(), push.sha.as_str()), ("main", BASE_SHA));
+}
+
 #[test]
 fn a_wrong_signature_is_not_made_good_by_the_right_token() {
     let headers = [
@@ -222,7 +236,8 @@ fn notes_that_cannot_command_are_put_aside() {
         (with(note(), "/object_attributes/system", json!(true)), "GitLab's own"),
         (with(note(), "/object_attributes/noteable_type", json!("Issue")), "on an issue"),
         (with(note(), "/object_attributes/noteable_type", json!("Commit")), "on a commit"),
-        (json!({"object_kind": "push", "ref": "refs/heads/main"}), "a push"),
+        (push("refs/heads/topic", BASE_SHA), "a push to another branch"),
+        (push("refs/heads/main", &"0".repeat(40)), "a branch that is deleted"),
         (json!({"object_kind": "emoji"}), "an emoji"),
         (json!({"event_name": "project_create", "name": "x"}), "a system hook"),
     ];

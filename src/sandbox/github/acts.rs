@@ -132,6 +132,20 @@ impl GitHubSandbox {
         });
     }
 
+    /// Takes somebody out of a team.
+    pub fn remove_member(&self, organization: &str, team: &str, login: &str) {
+        let key = (organization.to_lowercase(), team.to_lowercase(), login.to_lowercase());
+        self.with(|state| state.members.remove(&key));
+    }
+
+    /// Takes a file off the default branch.
+    pub fn remove_file(&self, repo: &str, path: &str) {
+        self.with(|state| {
+            let repo = state.named(repo);
+            repo.files.remove(&(repo.default_branch.clone(), path.to_owned()));
+        });
+    }
+
     /// Puts a file on another ref (a branch or a commit); other files there are those of the default branch.
     pub fn put_file_at(&self, repo: &str, at: &str, path: &str, text: &str) {
         self.with(|state| state.named(repo).files.insert((at.to_owned(), path.to_owned()), text.to_owned()));
@@ -181,6 +195,22 @@ impl GitHubSandbox {
             state.named(repo).commits.insert(new_sha.to_owned());
             let more = json!({"before": before, "after": new_sha});
             state.note_pull(repo, number, &author, ("synchronize", more));
+        });
+    }
+
+    /// Somebody pushes to a branch of the repository itself.
+    pub fn push_branch(&self, repo: &str, branch: &str, new_sha: &str) {
+        self.with(|state| {
+            let named = state.named(repo);
+            let before = named.branches.insert(branch.to_owned(), new_sha.to_owned()).unwrap_or_else(|| "0".repeat(40));
+            named.commits.insert(new_sha.to_owned());
+            let (repo_id, owner) = (named.id, named.owner.clone());
+            let body = json!({
+                "ref": format!("refs/heads/{branch}"), "before": before, "after": new_sha, "base_ref": null,
+                "created": false, "deleted": false, "forced": false, "commits": [], "head_commit": null,
+                "compare": format!("https://github.example/{repo}/compare"), "pusher": {"name": owner, "email": null},
+            });
+            state.emit(&Note::new("push", repo_id, &owner), body);
         });
     }
 

@@ -105,6 +105,35 @@ impl GitLabSandbox {
         });
     }
 
+    /// Puts a file into another branch.
+    pub fn put_file_at(&self, project: u64, branch: &str, path: &str, text: &str) {
+        self.with(|state| {
+            let key = (branch.to_owned(), path.to_owned());
+            state.project_mut(project).files.insert(key, text.to_owned());
+        });
+    }
+
+    /// Takes a file out of the default branch.
+    pub fn remove_file(&self, project: u64, path: &str) {
+        self.with(|state| {
+            let home = state.project_mut(project);
+            home.files.remove(&(home.default_branch.clone(), path.to_owned()));
+        });
+    }
+
+    /// Gives a person an access level in a group, named by its full path; 0 removes them.
+    pub fn set_group_level(&self, group: &str, username: &str, access_level: u64) {
+        self.with(|state| {
+            let user = state.user(username);
+            let members = state.groups.entry(group.to_owned()).or_default();
+            if access_level == 0 {
+                members.remove(&user);
+            } else {
+                members.insert(user, Member { level: access_level, state: "active".to_owned(), expires_at: None });
+            }
+        });
+    }
+
     /// Opens a merge request and answers its number.
     pub fn open_merge_request(&self, project: u64, author: &str, head_sha: &str, new: NewMergeRequest) -> u64 {
         self.with(|state| {
@@ -125,6 +154,14 @@ impl GitLabSandbox {
             state.know_commit(project, source, &branch, sha);
             let event = ChangeEvent { action: "update", oldrev, ..ChangeEvent::default() };
             state.tell_change((project, iid), author, &event);
+        });
+    }
+
+    /// Somebody pushes to a branch of the project itself.
+    pub fn push_branch(&self, project: u64, branch: &str, sha: &str) {
+        self.with(|state| {
+            state.know_commit(project, project, branch, sha);
+            state.tell_push(project, branch, sha);
         });
     }
 

@@ -53,6 +53,12 @@ impl State {
         self.wake.notify_one();
     }
 
+    /// A branch has a new end.
+    pub fn tell_push(&mut self, project: u64, branch: &str, sha: &str) {
+        let payload = self.push_hook(project, branch, sha);
+        self.emit(project, "Push Hook", payload);
+    }
+
     /// A job was made or moved. Bridges and statuses from outside send no such hook.
     pub fn tell_job(&mut self, id: u64) {
         let job = self.job(id);

@@ -27,6 +27,25 @@ impl State {
     }
 
     /// A project in a webhook; the old names of some fields are still sent with notes and merge requests.
+    pub fn push_hook(&self, project: u64, branch: &str, sha: &str) -> Value {
+        json!({
+            "object_kind": "push",
+            "event_name": "push",
+            "before": "0".repeat(40),
+            "after": sha,
+            "ref": format!("refs/heads/{branch}"),
+            "ref_protected": true,
+            "checkout_sha": sha,
+            "message": null,
+            "user_id": 1,
+            "user_username": "root",
+            "project_id": project,
+            "project": self.hook_project(self.project(project), true),
+            "commits": [],
+            "total_commits_count": 0,
+        })
+    }
+
     fn hook_project(&self, project: &Project, old_names: bool) -> Value {
         let url = self.web_url(project);
         let (ssh, http) = (format!("git@gitlab.example:{}.git", project.path), format!("{url}.git"));

@@ -104,12 +104,25 @@ fn rest(state: &mut State, ask: &Ask) -> Outcome {
             let seen = state.projects.values().filter(|project| state.sees(project.id, ask.user));
             Ok(page(&state.base, ask, seen.collect(), |project| state.project_body(project)))
         }
+        ("GET", ["groups", path, "members", "all", user]) => group_member(state, path, user),
         (_, ["projects", id, rest @ ..]) => {
             let project = find_project(state, ask, id)?;
             routes_project::serve(state, ask, project, rest)
         }
         _ => Err(Answer::no_route()),
     }
+}
+
+/// A membership in a group or one above it, as the nearest group has it.
+fn group_member(state: &State, path: &str, user: &str) -> Outcome {
+    let user = routes_project::number(user, "user_id")?;
+    if !state.groups.contains_key(path) {
+        return Err(Answer::not_found("Group"));
+    }
+    let above = path.match_indices('/').map(|(at, _)| path.get(..at).unwrap_or_default());
+    let nearest_first = std::iter::once(path).chain(above.collect::<Vec<_>>().into_iter().rev());
+    let mut members = nearest_first.filter_map(|group| state.groups.get(group)?.get(&user));
+    members.next().map(|member| Answer::ok(state.member_body(user, member))).ok_or_else(Answer::no_row)
 }
 
 fn own_token(state: &State, ask: &Ask) -> Value {

@@ -267,6 +267,8 @@ pub(super) struct State {
     pub projects: BTreeMap<u64, Project>,
     /// Project by path, former paths included.
     pub paths: BTreeMap<String, u64>,
+    /// Members of groups, by the group's path.
+    pub groups: BTreeMap<String, BTreeMap<u64, Member>>,
     pub notes: BTreeMap<u64, Note>,
     pub pipelines: BTreeMap<u64, Pipeline>,
     pub jobs: BTreeMap<u64, Job>,
@@ -296,6 +298,7 @@ impl State {
             users: BTreeMap::new(),
             projects: BTreeMap::new(),
             paths: BTreeMap::new(),
+            groups: BTreeMap::new(),
             notes: BTreeMap::new(),
             pipelines: BTreeMap::new(),
             jobs: BTreeMap::new(),

@@ -18,7 +18,8 @@ pub use runner::{
     TOKEN_HEADER, TOKEN_SCHEME,
 };
 
-use super::words::{Edited, LogFormat, Role};
+use super::who::RawWho;
+use super::words::{Edited, LogFormat, MayLoosen, Role, WhenBroken};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,8 @@ pub struct File {
     pub rights: Rights,
     /// How much may be restarted.
     pub limits: Limits,
+    /// The policy that a repository keeps itself.
+    pub policy: Policy,
     /// The status `retest` on a revision.
     pub status: Status,
     /// The report on a change.
@@ -183,24 +186,24 @@ pub struct Alias {
     pub means: Option<String>,
 }
 
-/// The lowest role that may give each command.
+/// Who may give each command: a role, or a list of one role, teams, groups and people.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rights {
     /// For `/retest`.
-    pub retest: Role,
+    pub retest: RawWho,
     /// Whether the author of a change may `/retest` it below that role, when the head is their own branch here or was approved.
     pub retest_author: bool,
     /// For `--force`: also jobs that passed.
-    pub force: Role,
+    pub force: RawWho,
     /// For `/test`.
-    pub test: Role,
+    pub test: RawWho,
     /// For `/cancel` of other people's retries; who asked may always cancel.
-    pub cancel: Role,
+    pub cancel: RawWho,
     /// For `/ok-to-test`.
-    pub ok_to_test: Role,
+    pub ok_to_test: RawWho,
     /// For `/help`, `/jobs` and `/why`.
-    pub help: Role,
+    pub help: RawWho,
     /// A looked-up role is believed this long; `0s` asks the forge every time.
     pub role_cache: String,
 }
@@ -208,13 +211,13 @@ pub struct Rights {
 impl Default for Rights {
     fn default() -> Self {
         Self {
-            retest: Role::Triage,
+            retest: RawWho::word("triage"),
             retest_author: true,
-            force: Role::Write,
-            test: Role::Write,
-            cancel: Role::Write,
-            ok_to_test: Role::Write,
-            help: Role::Read,
+            force: RawWho::word("write"),
+            test: RawWho::word("write"),
+            cancel: RawWho::word("write"),
+            ok_to_test: RawWho::word("write"),
+            help: RawWho::word("read"),
             role_cache: "60s".into(),
         }
     }
@@ -226,21 +229,67 @@ impl Default for Rights {
 pub struct Limits {
     /// Retries of one job on one head.
     pub retries_per_job_and_head: u64,
+    /// Pause from one retry of a job on a head to the next; `0s` for none.
+    pub cooldown: String,
     /// Retries on one change within an hour.
     pub retries_per_change_per_hour: u64,
+    /// Retries on one change within 24 hours.
+    pub retries_per_change_per_day: u64,
     /// Retries asked for by one person within an hour.
     pub retries_per_actor_per_hour: u64,
+    /// Retries asked for by one person within 24 hours.
+    pub retries_per_actor_per_day: u64,
+    /// Retries in one repository within 24 hours. Without it: no limit.
+    pub retries_per_repository_per_day: Option<u64>,
+    /// Retries on one runner within 24 hours, whoever asks. Without it: no limit.
+    pub retries_per_runner_per_day: Option<u64>,
     /// Jobs one command may start; more are left, each with that reason.
     pub jobs_per_command_max: u64,
+    /// From this role on none of these limits holds but `jobs_per_command_max`. Without it: nobody is exempt.
+    pub exempt_role: Option<Role>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             retries_per_job_and_head: 10,
+            cooldown: "0s".into(),
             retries_per_change_per_hour: 200,
+            retries_per_change_per_day: 1_000,
             retries_per_actor_per_hour: 200,
+            retries_per_actor_per_day: 1_000,
+            retries_per_repository_per_day: None,
+            retries_per_runner_per_day: None,
             jobs_per_command_max: 100,
+            exempt_role: None,
+        }
+    }
+}
+
+/// The policy that a repository keeps in a file of its own, on its default branch.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// Whether repositories may have one.
+    pub enabled: bool,
+    /// The file.
+    pub path: String,
+    /// After this time the forge is asked whether the file has changed; a command never waits for that within five times as long.
+    pub refresh: String,
+    /// What holds while the file cannot be used: `last_good`, what it said before, or `defaults`, this configuration alone.
+    pub when_broken: WhenBroken,
+    /// What the file may make easier than this configuration has it; all else it can only make harder.
+    pub may_loosen: Vec<MayLoosen>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            path: ".retest.toml".into(),
+            refresh: "60s".into(),
+            when_broken: WhenBroken::LastGood,
+            may_loosen: vec![MayLoosen::Rights, MayLoosen::Jobs, MayLoosen::Runners],
         }
     }
 }

@@ -16,7 +16,7 @@ fn the_least_configuration_has_the_documented_defaults() {
     assert_eq!(settings.store.commit_batch_max, 512);
     assert_eq!(settings.log.format, LogFormat::Text);
     assert_eq!(settings.commands.comment_age_max, Duration::from_secs(72 * 3600));
-    assert_eq!((settings.rights.retest, settings.rights.force), (Role::Triage, Role::Write));
+    assert_eq!((settings.rights.retest.role, settings.rights.force.role), (Some(Role::Triage), Some(Role::Write)));
     assert!(settings.rights.retest_author && settings.report.enabled && settings.report.reaction);
     assert_eq!(settings.limits.retries_per_job_and_head, 10);
     assert_eq!(settings.limits.jobs_per_command_max, 100);

@@ -35,6 +35,8 @@ CREATE TABLE changes (
     data       TEXT    NOT NULL,
     report_id  BIGINT,
     report     TEXT,
+    members_report_id BIGINT,
+    members_report    TEXT,
     PRIMARY KEY (forge, repo, number)
 );
 CREATE INDEX changes_head ON changes (forge, repo, head, open);
@@ -57,6 +59,16 @@ CREATE TABLE revisions (
     PRIMARY KEY (forge, repo, sha)
 );
 CREATE INDEX revisions_age ON revisions (known_from);
+
+-- Default branches: when each last moved.
+CREATE TABLE branches (
+    forge    TEXT   NOT NULL,
+    repo     BIGINT NOT NULL,
+    name     TEXT   NOT NULL,
+    sha      TEXT   NOT NULL,
+    moved_at BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, name)
+);
 
 CREATE TABLE required (
     forge    TEXT   NOT NULL,
@@ -121,7 +133,9 @@ CREATE UNIQUE INDEX retries_one_open ON retries (forge, repo, sha, job, scope) W
 CREATE INDEX retries_due ON retries (due_at) WHERE open = 1;
 CREATE INDEX retries_of_revision ON retries (forge, repo, number, sha);
 CREATE INDEX retries_of_group ON retries (forge, repo, grp) WHERE open = 1 AND grp IS NOT NULL;
-CREATE INDEX retries_hour ON retries (forge, made_at);
+CREATE INDEX retries_of_asker ON retries (forge, asker, made_at);
+CREATE INDEX retries_of_change ON retries (forge, repo, number, made_at);
+CREATE INDEX retries_of_runner ON retries (runner, made_at);
 
 CREATE TABLE cancellations (
     retry  BIGINT PRIMARY KEY,
@@ -181,7 +195,8 @@ CREATE TABLE audit (
     number   BIGINT NOT NULL,
     sha      TEXT   NOT NULL,
     job      TEXT   NOT NULL,
-    what     TEXT   NOT NULL
+    what     TEXT   NOT NULL,
+    internal INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX audit_of_job ON audit (forge, repo, number, job, id);
 
@@ -194,6 +209,25 @@ CREATE TABLE requests (
     PRIMARY KEY (client, key)
 );
 CREATE INDEX requests_age ON requests (at);
+CREATE TABLE policies (
+    forge    TEXT   NOT NULL,
+    repo     BIGINT NOT NULL,
+    version  TEXT,
+    text     TEXT,
+    good     TEXT,
+    asked_at BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo)
+);
+
+CREATE TABLE policies_told (
+    forge   TEXT   NOT NULL,
+    repo    BIGINT NOT NULL,
+    number  BIGINT NOT NULL,
+    version TEXT   NOT NULL,
+    at      BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, number, version)
+);
+CREATE INDEX policies_told_age ON policies_told (at);
 
 CREATE TABLE meta (
     name  TEXT PRIMARY KEY,

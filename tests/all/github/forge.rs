@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use http::Method;
-use retest_bot::domain::{Actor, ChangeKey, CommentKind, CommentRef, ForgeEvent, JobState, Origin, Role, Timestamp};
-use retest_bot::ports::{CallError, CheckPost, Forge as _, Reaction, ReportPost, StatusPost, StatusState};
+use retest_bot::domain::{
+    Actor, ChangeKey, CommentKind, CommentRef, ForgeEvent, JobState, Origin, Role, Team, Timestamp,
+};
+use retest_bot::ports::{CallError, CheckPost, FileNow, Forge as _, Reaction, ReportPost, StatusPost, StatusState};
 use retest_bot::sandbox::github::{NewJob, NewPull, NewWorkflow};
 use retest_bot::sandbox::wire::{Fault, Reply};
 
@@ -49,6 +51,46 @@ async fn a_failed_look_up_is_no_role_at_all() {
     let site = Site::new(app()).await;
     site.sandbox.wire().break_next(None, "/permission", 1, Fault::Answer(Reply::message(500, "oops")));
     assert!(site.forge.role(&site.repo, &site.actor("ann")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_place_in_a_team_belongs_to_the_account_and_not_to_the_login() {
+    let site = Site::new(app()).await;
+    let team = |slug: &str| Team::GitHub { organisation: "acme".into(), slug: slug.into() };
+    site.sandbox.add_member("acme", "ci", "ann");
+    let ann = site.actor("ann");
+    let table = [
+        (team("ci"), ann.clone(), true, "a member"),
+        (team("docs"), ann.clone(), false, "of another team"),
+        (team("ci"), site.actor("bob"), false, "somebody else"),
+        (team("ci"), Actor { id: 424_242, ..ann.clone() }, false, "whoever had the login before"),
+        (Team::GitLab { path: "acme/ci".into() }, ann.clone(), false, "a group of another forge"),
+    ];
+    for (team, actor, member, why) in table {
+        assert_eq!(site.forge.belongs(&site.repo, &team, &actor).await, Ok(member), "{why}");
+    }
+    site.sandbox.wire().break_next(None, "/memberships/", 1, Fault::Answer(Reply::message(500, "oops")));
+    assert!(site.forge.belongs(&site.repo, &team("ci"), &ann).await.is_err(), "not known is not a no, nor a yes");
+}
+
+#[tokio::test]
+async fn a_file_is_asked_for_conditionally_and_its_absence_is_no_error() {
+    let site = Site::new(app()).await;
+    let site = &site;
+    let ask = |known: Option<String>| async move {
+        site.forge.file(&site.repo, ".retest.toml", known.as_deref()).await.expect("an answer")
+    };
+    assert_eq!(ask(None).await, FileNow::Absent);
+    let long = format!("# {}\n[report]\n", "ä".repeat(200));
+    site.sandbox.put_file(REPO, ".retest.toml", &long);
+    let FileNow::Text { version, text } = ask(None).await else { panic!("a text") };
+    assert_eq!(text, long, "in base64 with line ends on the way");
+    assert_eq!(ask(Some(version.clone())).await, FileNow::Unchanged);
+    site.sandbox.put_file(REPO, ".retest.toml", "[report]");
+    assert!(matches!(ask(Some(version)).await, FileNow::Text { text, .. } if text == "[report]"));
+    site.sandbox.wire().break_next(None, "/contents/", 1, Fault::Answer(Reply::message(403, "no")));
+    let refused = site.forge.file(&site.repo, ".retest.toml", None).await;
+    assert!(matches!(refused, Err(CallError::Refused { .. })), "{refused:?}");
 }
 
 #[tokio::test]

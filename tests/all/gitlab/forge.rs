@@ -228,6 +228,7 @@ async fn every_webhook_of_the_sandbox_is_authentic_and_readable() {
                 over += usize::from(event.group_over == Some(pipeline.to_string()));
             }
             ForgeEvent::Press(press) => panic!("{press:?}"),
+            ForgeEvent::Push(push) => panic!("{push:?}"),
         }
     }
     assert_eq!((comments, changes), (2, 6), "two hooks: one comment; opened, pushed, closed");
@@ -249,4 +250,46 @@ async fn a_used_up_limit_silences_the_bot_before_it_is_told_to_wait() {
     house.clock.advance(Duration::from_secs(60));
     house.sandbox.set_now(NOW_MS + 60_000);
     assert!(house.forge.change(&house.repo, house.iid).await.is_ok());
+}
+
+#[tokio::test]
+async fn members_of_a_group_are_told_by_id_with_those_of_the_groups_above_it() {
+    let house = house().await;
+    let user = |login: &str| Actor { id: house.sandbox.user_id(login), login: login.into(), is_bot: false };
+    house.sandbox.set_group_level("acme", "olga", 30);
+    house.sandbox.set_group_level("acme/ci", "ann", 10);
+    house.sandbox.set_group_level("acme/ci", "max", 5);
+    let group = |path: &str| Team::GitLab { path: path.into() };
+    let table = [
+        ("acme/ci", "ann", true, "a guest of the group"),
+        ("acme/ci", "olga", true, "inherited from above"),
+        ("acme", "ann", false, "not handed up"),
+        ("acme/ci", "max", false, "minimal access is no membership"),
+        ("acme/ci", "sam", false, "nobody"),
+    ];
+    for (path, login, member, why) in table {
+        let found = house.forge.belongs(&house.repo, &group(path), &user(login)).await;
+        assert_eq!(found, Ok(member), "{why}");
+    }
+    assert!(house.forge.belongs(&house.repo, &group("no/such"), &user("ann")).await.is_err(), "a wrong name is told");
+    let team = Team::GitHub { organisation: "acme".into(), slug: "ci".into() };
+    assert_eq!(house.forge.belongs(&house.repo, &team, &user("ann")).await, Ok(false));
+}
+
+#[tokio::test]
+async fn a_file_of_the_default_branch_is_asked_for_conditionally() {
+    let house = house().await;
+    let project = house.project();
+    let ask =
+        async |known: Option<&str>| house.forge.file(&house.repo, "ci/retest.toml", known).await.expect("an answer");
+    assert_eq!(ask(None).await, FileNow::Absent);
+    house.sandbox.put_file(project, "ci/retest.toml", "[report]\n");
+    house.sandbox.put_file_at(project, "other", "ci/retest.toml", "[limits]\n");
+    let FileNow::Text { version, text } = ask(None).await else { panic!("a text") };
+    assert_eq!(text, "[report]\n");
+    assert_eq!(ask(Some(&version)).await, FileNow::Unchanged);
+    house.sandbox.put_file(project, "ci/retest.toml", "");
+    assert!(matches!(ask(Some(&version)).await, FileNow::Text { text, .. } if text.is_empty()));
+    let gone = Repo { key: RepoKey { id: 999_999, ..house.repo.key.clone() }, ..house.repo.clone() };
+    assert!(house.forge.file(&gone, "ci/retest.toml", None).await.is_err(), "no project is not no file");
 }

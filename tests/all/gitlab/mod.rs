@@ -11,12 +11,12 @@ use axum::http::Method;
 use retest_bot::api::gitlab::{GitLabAccess, GitLabClient};
 use retest_bot::domain::{
     Actor, Change, ChangeKey, CommentKind, CommentRef, CommitSha, DispatchKey, ForgeEvent, JobName, JobObservation,
-    JobState, Origin, Repo, RepoKey, Role, RunHandle, RunRef, Timestamp,
+    JobState, Origin, Repo, RepoKey, Role, RunHandle, RunRef, Team, Timestamp,
 };
 use retest_bot::forge::gitlab::{GitLabConfig, GitLabForge, SigningKey};
 use retest_bot::ports::{
-    CallError, Decoded, DispatchError, DispatchOrder, Forge, Found, JobOrder, ManualClock, Reaction, ReportPost,
-    Runner, Secrets, Started, StatusPost, StatusState, WebhookRequest,
+    CallError, Decoded, DispatchError, DispatchOrder, FileNow, Forge, Found, JobOrder, ManualClock, Reaction,
+    ReportPost, Runner, Secrets, Started, StatusPost, StatusState, WebhookRequest,
 };
 use retest_bot::runner::gitlab_ci::GitLabCi;
 use retest_bot::sandbox::gitlab::{

@@ -12,7 +12,10 @@ on_both_forges! {
     a_cancel_in_the_same_comment_takes_the_retest_back,
     every_answer_of_a_long_comment_is_shown,
     the_list_of_jobs_says_what_can_be_restarted,
-    help_lists_the_commands,
+    help_lists_the_commands_that_the_asker_may_use,
+    an_approval_can_be_taken_back,
+    a_bot_is_not_obeyed_whatever_its_role,
+    a_comment_that_is_taken_away_runs_nothing_more,
     a_comment_without_a_command_gets_no_answer,
     a_command_in_code_or_quotes_is_not_obeyed,
     the_report_is_one_comment_edited_in_place,
@@ -61,6 +64,43 @@ async fn the_author_of_a_fork_may_retest_only_after_approval(side: Side) {
     stage.end().await;
 }
 
+async fn a_bot_is_not_obeyed_whatever_its_role(side: Side) {
+    let stage = Stage::set(side).await;
+    stage.lab_status("lava-x86", false).await;
+    let bot = if side == Side::GitHub { "helper[bot]" } else { "project_12_bot_0a1b" };
+    stage.role(bot, "maintain");
+    let comment = stage.comment(bot, "/retest lava-x86").await;
+    assert!(stage.lab.runs().is_empty() && stage.reports().is_empty() && stage.reactions(comment).is_empty());
+    stage.comment("tom", "/retest lava-x86").await;
+    assert_eq!(stage.lab.runs().len(), 1, "a person is");
+    stage.end().await;
+}
+
+async fn a_comment_that_is_taken_away_runs_nothing_more(side: Side) {
+    let stage = Stage::set(side).await;
+    stage.lab_status("lava-x86", false).await;
+    let comment = stage.comment("tom", "/retest lava-x86").await;
+    stage.lab.set("lava-x86", "bad");
+    stage.pass_s(60).await;
+    stage.take_away(comment, "tom");
+    stage.settle().await;
+    assert_eq!(stage.lab.runs().len(), 1, "{}", stage.report());
+    stage.end().await;
+}
+
+async fn an_approval_can_be_taken_back(side: Side) {
+    let stage = Stage::set_with(side, Script { fork: true, ..Script::default() }).await;
+    stage.comment("wil", "/ok-to-test").await;
+    stage.comment("ann", "/ok-to-test cancel").await;
+    assert!(stage.report().contains("`/ok-to-test` needs the *write* role"), "{}", stage.report());
+    stage.comment("wil", "/ok-to-test cancel").await;
+    assert!(stage.report().contains("the approval is taken back"), "{}", stage.report());
+    stage.comment("ann", "/retest lava-x86").await;
+    assert!(stage.report().contains("must be approved first"), "{}", stage.report());
+    assert!(stage.lab.runs().is_empty());
+    stage.end().await;
+}
+
 async fn an_unknown_name_gets_the_nearest_one(side: Side) {
     let stage = Stage::set(side).await;
     stage.lab_status("lava-x86", false).await;
@@ -91,12 +131,21 @@ async fn the_list_of_jobs_says_what_can_be_restarted(side: Side) {
     stage.end().await;
 }
 
-async fn help_lists_the_commands(side: Side) {
+async fn help_lists_the_commands_that_the_asker_may_use(side: Side) {
     let stage = Stage::set(side).await;
-    stage.comment("sam", "/help").await;
-    for command in ["/retest", "/test", "/cancel", "/help"] {
-        assert!(stage.report().contains(command), "{}", stage.report());
+    stage.comment("wil", "/help").await;
+    for command in ["`/retest [", "[--force]", "[times=N]", "`/test", "`/cancel", "`/help", "`/ok-to-test"] {
+        assert!(stage.report().contains(command), "a writer: {command}: {}", stage.report());
     }
+    let stage = Stage::set(side).await;
+    stage.comment("ann", "/help").await;
+    let report = stage.report();
+    assert!(report.contains("`/retest [") && report.contains("`/cancel") && report.contains("`/help"), "{report}");
+    for command in ["`/test", "`/ok-to-test", "--force", "times=N"] {
+        assert!(!report.contains(command), "the author, a reader: {command}: {report}");
+    }
+    stage.comment("ann", "/help test").await;
+    assert!(stage.report().contains("`/test` needs the *write* role"), "{}", stage.report());
     stage.end().await;
 }
 

@@ -1,7 +1,7 @@
 //! Jobs that need one another, several runs at once, and the record that explains them.
 
 use super::on_both_forges;
-use super::stage::{Script, Side, Stage};
+use super::stage::{NEXT, Script, Side, Stage};
 
 on_both_forges! {
     a_chained_job_waits_for_what_it_needs,
@@ -13,6 +13,8 @@ on_both_forges! {
     times_needs_the_write_role,
     why_tells_what_was_decided_from_the_record,
     somebody_elses_run_grants_a_waiting_wish,
+    a_base_that_moved_since_is_told_where_the_run_is_repeated_as_it_was,
+    a_required_job_that_never_reported_is_meant_by_a_plain_retest,
 }
 
 /// `boot` needs `flash`; both run in the lab.
@@ -141,6 +143,38 @@ async fn why_tells_what_was_decided_from_the_record(side: Side) {
     stage.comment("sam", "/why lava-mips").await;
     assert!(stage.report().contains("nothing is on record about `lava-mips`"), "{}", stage.report());
     assert_eq!(stage.lab.runs().len(), 1, "asking starts nothing");
+    stage.end().await;
+}
+
+async fn a_base_that_moved_since_is_told_where_the_run_is_repeated_as_it_was(side: Side) {
+    let stage = Stage::set(side).await;
+    stage.push_base("3333333333333333333333333333333333333333");
+    stage.settle().await;
+    stage.pass_s(1).await;
+    let says = "without what came to `main` since: update the branch";
+    stage.native_run(&["unit", "lint"], &["unit", "lint"]).await;
+    stage.lab_status("lava-x86", false).await;
+    stage.comment("tom", "/retest unit").await;
+    assert!(!stage.report().contains(says), "it ran against the base as it is: {}", stage.report());
+    stage.pass_s(1).await;
+    stage.push_base(NEXT);
+    stage.settle().await;
+    stage.comment("tom", "/retest lint lava-x86").await;
+    let report = stage.report();
+    let lines: Vec<&str> = report.lines().filter(|line| line.contains(says)).collect();
+    assert!(lines.iter().any(|line| line.starts_with("- `lint`")), "{report}");
+    assert!(!lines.iter().any(|line| line.contains("lava-x86")), "a lab runs the head as it is: {report}");
+}
+
+async fn a_required_job_that_never_reported_is_meant_by_a_plain_retest(side: Side) {
+    let extra = "[[runner.job]]\nname = \"smoke\"\nrequired = true\n[[runner.job]]\nname = \"nightly\"\n";
+    let stage = Stage::set_with(side, Script { extra: extra.into(), ..Script::default() }).await;
+    stage.comment("tom", "/retest").await;
+    assert_eq!(jobs_of(&stage), ["smoke"], "nightly is declared, not required: {}", stage.report());
+    stage.lab.set("smoke", "ok");
+    stage.pass_s(60).await;
+    stage.comment("tom", "/retest").await;
+    assert_eq!(jobs_of(&stage), ["smoke"], "it has reported now, and passed");
     stage.end().await;
 }
 

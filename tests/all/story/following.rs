@@ -167,7 +167,15 @@ async fn one_command_costs_one_permission_read_one_dispatch_one_status_and_one_r
     // The report is edited once for the start, and once more when the new run's page is known.
     let edits = count("PATCH", &["/comments/"]) + count("PUT", &["/notes/"]);
     assert!((1..=2).contains(&edits), "{calls:#?}");
-    assert_eq!(calls.len(), 4 + edits, "nothing else is asked: {calls:#?}");
+    // After an hour the repository's policy is looked at once, conditionally and beside the role.
+    assert_eq!(count("GET", &["/contents/", "/repository/files/"]), 1, "{calls:#?}");
+    assert_eq!(calls.len(), 5 + edits, "nothing else is asked: {calls:#?}");
+    stage.end_native(group, "unit", false);
+    stage.pass_s(30).await;
+    stage.forge().forget_requests();
+    stage.comment("tom", "/retest unit").await;
+    let reads = stage.forge().requests().iter().filter(|r| r.method == Method::GET).count();
+    assert_eq!(reads, 0, "within the minute role and policy are known: {:#?}", stage.forge().requests());
     stage.end().await;
 }
 

@@ -29,6 +29,15 @@ async fn a_manual_job_is_started_by_test_and_not_by_retest() {
     stage.end().await;
 }
 
+/// The texts of the bot's notes: those that everybody can read, and those for members.
+fn told(stage: &Stage) -> (Vec<String>, Vec<String>) {
+    let (forge, project) = stage.gitlab();
+    let ours = forge.notes(project, stage.number).into_iter().filter(|n| n.body.contains("<!-- retest-bot:"));
+    let (members, open): (Vec<_>, Vec<_>) = ours.partition(|n| n.internal);
+    let bodies = |notes: Vec<gitlab::NoteView>| notes.into_iter().map(|n| n.body).collect();
+    (bodies(open), bodies(members))
+}
+
 #[tokio::test]
 async fn an_internal_note_is_answered_internally() {
     let stage = Stage::set(Side::GitLab).await;
@@ -38,13 +47,38 @@ async fn an_internal_note_is_answered_internally() {
     forge.note_as(project, stage.number, "tom", note);
     stage.settle().await;
     assert_eq!(stage.lab.runs().len(), 1);
-    let ours: Vec<bool> = forge
-        .notes(project, stage.number)
-        .into_iter()
-        .filter(|n| n.body.contains("<!-- retest-bot:"))
-        .map(|n| n.internal)
-        .collect();
-    assert!(!ours.is_empty() && ours.iter().all(|internal| *internal), "{ours:?}");
+    let (open, members) = told(&stage);
+    assert!(open.is_empty() && members.len() == 1, "{open:?} {members:?}");
+    assert!(members[0].contains("`tom`") && members[0].contains("`lava-x86`"), "{}", members[0]);
+}
+
+#[tokio::test]
+async fn after_an_internal_command_the_public_report_goes_on_and_tells_nothing_of_it() {
+    let mut stage = Stage::set(Side::GitLab).await;
+    for job in ["lava-x86", "lava-arm64"] {
+        stage.lab_status(job, false).await;
+    }
+    stage.comment("wil", "/retest lava-arm64").await;
+    let (forge, project) = stage.gitlab();
+    let note = NewNote { body: "/retest lava-x86".into(), kind: NoteKind::Internal };
+    forge.note_as(project, stage.number, "tom", note);
+    stage.settle().await;
+    stage.lab.set("lava-arm64", "ok");
+    stage.lab.set("lava-x86", "bad");
+    stage.pass_s(60).await;
+    let (open, members) = told(&stage);
+    assert_eq!((open.len(), members.len()), (1, 1), "one note each: {open:?} {members:?}");
+    assert!(open[0].contains("**`lava-arm64`**: passed on run 2"), "it does not freeze: {}", open[0]);
+    assert!(!open[0].contains("`tom`") && !open[0].contains("lava-x86"), "nothing leaks: {}", open[0]);
+    assert!(members[0].contains("failed again") && members[0].contains("asked by `tom`"), "{}", members[0]);
+    stage.restart().await;
+    stage.comment("wil", "/why lava-x86\n/why").await;
+    let (open, _) = told(&stage);
+    assert!(!open[0].contains("`tom`") && !open[0].contains("requested by tom"), "nor does the log leak: {}", open[0]);
+    stage.comment("wil", "/help").await;
+    let (open, members) = told(&stage);
+    assert_eq!((open.len(), members.len()), (1, 1), "edited in place after a restart, too: {open:?} {members:?}");
+    stage.end().await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Stories: claims about the whole bot, played through HTTP against a stateful forge and a lab, with a hand-set clock
 //! and a real database. Each claim is played on both forges.
 
+mod acts;
 mod answers;
 mod chains;
 mod crashes;
@@ -8,6 +9,8 @@ mod following;
 mod github_only;
 mod gitlab_only;
 mod lab;
+mod limits;
+mod policies;
 mod retests;
 mod stage;
 mod troubles;

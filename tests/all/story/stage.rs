@@ -20,7 +20,7 @@ use super::lab::Lab;
 
 pub const HEAD: &str = "1111111111111111111111111111111111111111";
 pub const NEXT: &str = "2222222222222222222222222222222222222222";
-const REPO: &str = "acme/board";
+pub(super) const REPO: &str = "acme/board";
 pub const SECRET: &str = "story-webhook-secret-of-enough-bytes";
 const TOKEN: &str = "story-token-that-opens-the-sandbox";
 const SIGNING: &str = "whsec_c3Rvcnktc2lnbmluZy1rZXktb2YtMzItYnl0ZXMtISE=";
@@ -33,7 +33,7 @@ pub enum Side {
     GitLab,
 }
 
-enum Sandbox {
+pub(super) enum Sandbox {
     GitHub(GitHubSandbox),
     GitLab { forge: GitLabSandbox, project: u64 },
 }
@@ -55,7 +55,7 @@ pub struct Script {
 
 pub struct Stage {
     pub side: Side,
-    sandbox: Sandbox,
+    pub(super) sandbox: Sandbox,
     pub lab: Lab,
     pub clock: ManualClock,
     pub number: u64,
@@ -449,6 +449,14 @@ pattern = "board-*"
         match &self.sandbox {
             Sandbox::GitHub(forge) => forge.push(REPO, self.number, sha),
             Sandbox::GitLab { forge, project } => forge.push(*project, self.number, sha),
+        }
+    }
+
+    /// The default branch moves on.
+    pub fn push_base(&self, sha: &str) {
+        match &self.sandbox {
+            Sandbox::GitHub(forge) => forge.push_branch(REPO, "main", sha),
+            Sandbox::GitLab { forge, project } => forge.push_branch(*project, "main", sha),
         }
     }
 
