@@ -40,7 +40,7 @@ impl Site {
         let kernelci = KernelCiSandbox::start(options).await.expect("a sandbox");
         let checkout = kernelci.checkout("mainline", "master", HEAD);
         let build = kernelci.build(&checkout, "kbuild-gcc-14-x86", "pass");
-        let name = if setting.wrong_token { "WRONG" } else { "MAESTRO" };
+        let name = if setting.wrong_token { "TOKEN" } else { "MAESTRO" };
         let token = if setting.no_token { String::new() } else { format!("token = {{ env = \"{name}\" }}") };
         let fallback = if setting.fallback {
             format!("pipeline_url = \"{}\"\npipeline_token = {{ env = \"PIPELINE\" }}", kernelci.pipeline_url())

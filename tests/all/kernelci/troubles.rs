@@ -72,7 +72,7 @@ async fn a_wrong_token_is_told_to_the_asker(side: Side) {
     site.stage.comment("tom", "/retest baseline-x86").await;
     let report = site.stage.report();
     assert!(report.contains("401 Unauthorized"), "{report}");
-    assert!(!report.contains("wrong-token"), "the token itself is nobody's business: {report}");
+    assert!(!report.contains("story-token"), "the token itself is nobody's business: {report}");
     assert_eq!((site.stage.status("baseline-x86").as_str(), site.kernelci.events().len()), ("failure", 0));
     site.end_story().await;
 }

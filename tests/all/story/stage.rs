@@ -568,7 +568,6 @@ fn secrets() -> BTreeMap<String, String> {
         ("SIGNING", SIGNING),
         ("KEY", key),
         ("MAESTRO", "maestro-token-6f1d3c5a9b8e"),
-        ("WRONG", "wrong-token-0a8b6c4d2e0f"),
         ("PIPELINE", "eyJhbGciOiJIUzI1NiJ9.e30.c2ln"),
     ]
     .map(|(k, v)| (k.to_owned(), v.to_owned()))
