@@ -170,8 +170,7 @@ impl World {
             self.add_required(forge, (repo, change, terms), &mut jobs).await?;
         }
         let views = self.views((repo, &change.head, terms), jobs, retries).await?;
-        let repeats =
-            |job: &Job| job.runner.as_ref().and_then(|name| self.runner(name)).is_some_and(|e| repeats_base(e));
+        let repeats = |job: &Job| job.runner.as_ref().and_then(|name| self.runner(name)).is_some_and(repeats_base);
         let base_moved = if views.iter().any(|view| repeats(&view.job)) {
             self.store.branch_moved_at(&repo.key, &change.base_ref).await?
         } else {
