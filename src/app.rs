@@ -17,14 +17,16 @@ use crate::api::github::{self as github_api, GitHubApi, GitHubConfig};
 use crate::api::gitlab::{GitLabAccess, GitLabClient};
 use crate::decide::{Declared, Declares, Posts};
 use crate::domain::{ForgeName, JobName, RunnerName};
-use crate::flow::{Driver, EditedComments, JoinPattern, Parts, Phrases, Rules, RunnerEntry, StopAt, World};
+use crate::flow::{
+    Driver, EditedComments, JoinPattern, Parts, Phrases, Rules, RunTemplate, RunnerEntry, StopAt, World,
+};
 use crate::forge::github::{GitHub, GitHubForgeConfig};
 use crate::forge::gitlab::{GitLabConfig, GitLabForge, SigningKey};
-use crate::http::{Bounds, Http};
+use crate::http::{ApiToken, Bounds, Http, Scope};
 use crate::ports::{Clock, Forge, Runner, Secrets};
 use crate::runner::github_actions::GitHubActions;
 use crate::runner::gitlab_ci::GitLabCi;
-use crate::runner::{exec, http as http_runner, lava};
+use crate::runner::{exec, http as http_runner, kernelci, lava};
 use crate::settings::{self, ForgeDetails, RunnerDetails, Settings};
 use crate::store::{Lock, Store};
 
@@ -111,6 +113,7 @@ impl App {
         world.recall_policies().await?;
         let server = &settings.server;
         let http = Http::new(Arc::clone(&world), server.body_bytes_max, server.request_timeout);
+        let http = http.with_api(api_tokens(settings));
         let bounds = Bounds {
             connections_max: server.connections_max,
             header_timeout: server.header_timeout,
@@ -172,6 +175,35 @@ pub fn forge_alone(settings: &Settings, name: &str, clock: Arc<dyn Clock>) -> an
     adapters.forge(forge, &mut Vec::new())
 }
 
+fn api_tokens(settings: &Settings) -> Vec<ApiToken> {
+    let scope = |scope: &settings::ApiScope| match scope {
+        settings::ApiScope::JobsRead => Scope::JobsRead,
+        settings::ApiScope::JobsWrite => Scope::JobsWrite,
+        settings::ApiScope::RetriesRead => Scope::RetriesRead,
+        settings::ApiScope::RetriesCreate => Scope::RetriesCreate,
+        settings::ApiScope::RetriesForce => Scope::RetriesForce,
+        settings::ApiScope::RunsCreate => Scope::RunsCreate,
+    };
+    let token = |token: &settings::ApiToken| ApiToken {
+        name: token.name.clone(),
+        sha256: token.sha256,
+        scopes: token.scopes.iter().map(scope).collect(),
+        repositories: token.repositories.glob_set().clone(),
+    };
+    settings.api.tokens.iter().map(token).collect()
+}
+
+fn template(template: &settings::JobTemplate) -> RunTemplate {
+    RunTemplate {
+        name: template.name.clone(),
+        runner: RunnerName::new(&template.runner),
+        job: JobName::new(&template.job),
+        parameters: template.parameters.clone(),
+        definition: template.definition.clone(),
+        overrides: template.overrides.clone(),
+    }
+}
+
 /// The chat grammar as configured.
 ///
 /// # Errors
@@ -216,6 +248,7 @@ pub fn rules(settings: &Settings) -> Rules {
         role_cache: settings.rights.role_cache,
         retention: settings.store.retention,
         catch_up_every: CATCH_UP_EVERY,
+        templates: settings.templates.iter().map(template).collect(),
     }
 }
 
@@ -310,6 +343,7 @@ impl Adapters<'_> {
             RunnerDetails::Exec(exec) => Arc::new(self.exec(runner, exec)?),
             RunnerDetails::Http(http) => Arc::new(self.http(runner, http)?),
             RunnerDetails::Lava(lava) => Arc::new(self.lava(runner, lava)?),
+            RunnerDetails::Kernelci(details) => Arc::new(self.kernelci(runner, details)?),
         };
         Ok(Some(entry(runner, module)))
     }
@@ -364,6 +398,39 @@ impl Adapters<'_> {
             jobs: runner.jobs.iter().map(overrides).collect::<Result<_, _>>()?,
         };
         lava::LavaRunner::new(config, Arc::clone(&self.life.clock))
+            .map_err(|why| anyhow::anyhow!("runner `{}`: {why}", runner.name))
+    }
+
+    fn kernelci(&self, runner: &settings::Runner, own: &settings::Kernelci) -> anyhow::Result<kernelci::KernelCi> {
+        let overrides = runner.jobs.iter().map(|job| {
+            let glob = globset::Glob::new(&pattern(&job.name))?.compile_matcher();
+            Ok((glob, job.overrides.clone()))
+        });
+        let access = kernelci::KernelCiAccess {
+            api_url: own.api_url.clone(),
+            token: own.token.as_ref().map(|token| token.value().clone()),
+            pipeline: own
+                .pipeline
+                .as_ref()
+                .map(|(url, token)| kernelci::Pipeline { url: url.clone(), token: token.value().clone() }),
+            timeout: own.timeout,
+        };
+        let config = kernelci::KernelCiConfig {
+            name: RunnerName::new(&runner.name),
+            access,
+            only: kernelci::Only {
+                trees: own.trees.clone(),
+                branches: own.branches.clone(),
+                platforms: own.platforms.clone(),
+                runtimes: own.runtimes.clone(),
+            },
+            appears_within: own.appears_within,
+            counter_min: own.counter_min,
+            retry_builds: own.retry_builds,
+            page: own.page.clone(),
+            overrides: overrides.collect::<anyhow::Result<_>>()?,
+        };
+        kernelci::KernelCi::new(config, Arc::clone(&self.life.clock))
             .map_err(|why| anyhow::anyhow!("runner `{}`: {why}", runner.name))
     }
 

@@ -173,7 +173,7 @@ fn job(number: usize) -> Job {
         needs: None,
         at: Timestamp::default(),
     };
-    Job { newest, runner: Some(RunnerName::new("lab")), required: false, runs: 1 }
+    Job { newest, runner: Some(RunnerName::new("lab")), required: false, runs: 1, platform: None, standalone: None }
 }
 
 /// Texts that a careless parser is slow on; each holds a command, so that none is put aside at once.

@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod parse;
 mod plan;
+mod retry;
 mod serve;
 
 use std::path::PathBuf;
@@ -43,6 +44,10 @@ enum Command {
     Plan(plan::Args),
     /// Say what a saved webhook would do.
     Explain(explain::Args),
+    /// Ask a running bot for retries of a build or revision; a client of its REST API.
+    Retry(Box<retry::Args>),
+    /// Show the retries of a running bot.
+    Retries(retry::ListArgs),
     /// Print the JSON Schema of the configuration file, or of a repository's policy.
     Schema {
         /// Of which file.
@@ -87,6 +92,8 @@ pub fn run() -> ExitCode {
         Command::Parse(args) => parse::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Retry(args) => retry::run(&args),
+        Command::Retries(args) => retry::list(&args),
         Command::Schema { of: SchemaOf::Configuration } => print_line(&pretty(&crate::settings::json_schema())),
         Command::Schema { of: SchemaOf::Policy } => print_line(&pretty(&crate::settings::policy_schema())),
         Command::Backup { config, database, target } => check::backup(&config, database.as_deref(), &target),

@@ -383,5 +383,12 @@ fn job(raw: &InputJob, declared: &Declared) -> Job {
         needs,
         at: Timestamp::default(),
     };
-    Job { newest, runner: raw.runner.as_deref().map(RunnerName::from), required: declared.required, runs: raw.runs }
+    Job {
+        newest,
+        runner: raw.runner.as_deref().map(RunnerName::from),
+        required: declared.required,
+        runs: raw.runs,
+        platform: None,
+        standalone: None,
+    }
 }

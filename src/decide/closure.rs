@@ -149,6 +149,7 @@ fn needs_of(view: &JobView) -> Result<(&[JobName], bool), Left> {
             let text = format!("its inputs are gone ({}), and nobody can tell which job makes them; push", code(cause));
             Err((Reason::Expired, text))
         }
+        (Standalone::Barred(why), _) => Err((Reason::NotStandalone, super::inert::plain_words(why))),
         (Standalone::Needs(_) | Standalone::Unknown, _) => {
             let text = format!(
                 "nobody can tell what it needs; declare its {} or {}",

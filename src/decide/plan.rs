@@ -419,6 +419,7 @@ fn stands_alone(view: &JobView) -> Result<(), Left> {
             Reason::Expired,
             format!("its inputs are gone ({}); restart the job that makes them, or push", code(cause)),
         )),
+        Standalone::Barred(why) => Err((Reason::NotStandalone, super::inert::plain_words(why))),
         Standalone::Unknown => Err((
             Reason::NotStandalone,
             format!(

@@ -268,7 +268,17 @@ pub fn job_statuses<'a>(retries: &'a [Retry], unreported: impl Fn(&Retry) -> boo
         let target_url = retry.handle.as_ref().and_then(|h| h.url.clone());
         Some(StatusPost { context: retry.job.to_string(), state, description, target_url })
     };
-    newest(retries).iter().filter(|r| unreported(r)).filter_map(status).collect()
+    let mine: Vec<&Retry> = newest(retries).into_iter().filter(|r| unreported(r)).collect();
+    let mut posts: Vec<StatusPost> = Vec::new();
+    for retry in mine {
+        let Some(mut post) = status(&retry) else { continue };
+        // Names are unique in their scope only: whoever was retried first on this head has the plain name.
+        if posts.iter().any(|p| p.context == post.context) {
+            post.context = format!("{} / {}", retry.scope, post.context);
+        }
+        posts.push(post);
+    }
+    posts
 }
 
 const fn failed_as(end: Conclusion) -> StatusState {

@@ -15,6 +15,8 @@ pub enum Standalone {
     Gone(String),
     /// Nobody can tell.
     Unknown,
+    /// The operator of its runner keeps it from being run again; why, for people.
+    Barred(String),
 }
 
 /// GitLab's `failure_reason` for inputs that have expired.

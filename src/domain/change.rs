@@ -35,6 +35,18 @@ pub struct ChangeKey {
     pub number: u64,
 }
 
+impl ChangeKey {
+    /// The place of runs that belong to no change: clients of the API ask for such. Forges count changes from 1.
+    pub fn none() -> Self {
+        Self { repo: RepoKey { forge: ForgeName::new("none"), id: 0 }, number: 0 }
+    }
+
+    /// Whether it belongs to no change: then nothing is reported, and no head can move.
+    pub const fn is_none(&self) -> bool {
+        self.number == 0
+    }
+}
+
 /// What is known of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {

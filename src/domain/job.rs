@@ -176,6 +176,8 @@ pub enum Origin {
     Status,
     /// A run that we started and follow ourselves.
     Followed,
+    /// Told by the runner's own listing, or by an outside system that registers its jobs with us.
+    Reported,
 }
 
 /// One report about one run of one job.
@@ -220,6 +222,23 @@ pub struct Job {
     pub required: bool,
     /// How many runs of it were seen on this revision.
     pub runs: u32,
+    /// What it runs on, when its runner or an outside system told; what the operator declares goes first.
+    #[serde(default)]
+    pub platform: Option<String>,
+    /// Whether it stands alone, when an outside system told.
+    #[serde(default)]
+    pub standalone: Option<bool>,
+}
+
+/// A job as a runner lists it, or as an outside system registers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedJob {
+    /// The run.
+    pub seen: JobObservation,
+    /// What it runs on.
+    pub platform: Option<String>,
+    /// Whether it stands alone; none when nobody said.
+    pub standalone: Option<bool>,
 }
 
 /// The handle of a run that we started.

@@ -18,7 +18,7 @@ pub use event::{
     PushEvent,
 };
 pub use ids::{CommitSha, DeliveryId, DispatchKey, ForgeName, JobName, NotASha, RunRef, RunnerName};
-pub use job::{Conclusion, Job, JobObservation, JobState, Origin, RunHandle, RunObservation, RunOrder};
+pub use job::{Conclusion, Job, JobObservation, JobState, ListedJob, Origin, RunHandle, RunObservation, RunOrder};
 pub use people::{Actor, Role, Team, UnknownRole};
 pub use retry::{IllegalStep, Retry, RetryEvent, RetryId, RetryState, Series, WaitOn};
 pub use time::Timestamp;

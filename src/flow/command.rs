@@ -312,7 +312,9 @@ impl World {
                 Command::Cancel(wish) => {
                     let meant: Vec<&Retry> = cancelled(&wish.selection, &retries);
                     let own = meant.iter().all(|r| r.asker.id == asked.actor.id);
-                    may(Ask::Cancel { own }).map(|_| cancel_lines(&meant, (&mut outcome.cancel, &mut outcome.start)))
+                    let goes_on = |r: &Retry| self.goes_on(r);
+                    may(Ask::Cancel { own })
+                        .map(|_| cancel_lines(&meant, goes_on, (&mut outcome.cancel, &mut outcome.start)))
                 }
                 Command::Jobs(_) => self.list(asked, may(Ask::Help), &retries).await?,
                 Command::Help(help) => {
@@ -363,10 +365,10 @@ impl World {
         // What a chained job needs may be any job of the revision.
         let needed = if wish.flags.with_needs { Needed::All } else { needed(&selection) };
         let place = (&asked.repo, &asked.change, terms);
-        let listed =
+        let mut record =
             self.complete_record(asked.forge, (&asked.repo, &asked.change), &needed, asked.view.as_ref()).await?;
         let used = self.used(asked, &outcome.start).await?;
-        let seen = asked.view.as_ref().filter(|_| !listed).and_then(|view| view.jobs_of(&job_query(&needed)));
+        let seen = asked.view.as_ref().filter(|_| !record.changed).and_then(|view| view.jobs_of(&job_query(&needed)));
         let mut snapshot = self.snapshot(asked.forge, place, (&needed, seen), retries).await?;
         snapshot.used.clone_from(&used);
         let wish_now = Wish {
@@ -378,12 +380,15 @@ impl World {
             overrides: &wish.overrides,
         };
         let mut plan = crate::decide::plan(&snapshot, &wish_now, &proof);
-        if !listed && (plan.start.is_empty() || self.lacks_a_run(&snapshot, &plan)) {
+        if !record.listed && (plan.start.is_empty() || self.lacks_a_run(&snapshot, &plan)) {
             // Nothing to start: before that is said, make sure that no webhook was lost.
-            self.list_record(asked.forge, &asked.repo, &asked.change).await?;
+            record.gap = self.list_record(asked.forge, &asked.repo, &asked.change).await?;
             snapshot = self.snapshot(asked.forge, place, (&needed, None), retries).await?;
             snapshot.used = used;
             plan = crate::decide::plan(&snapshot, &wish_now, &proof);
+        }
+        if let Some(gap) = record.gap.filter(|_| plan.start.is_empty() && asked.delivery.tries < TRIES_MAX) {
+            return Err(gap.into()); // a runner that may know the job did not answer
         }
         let mut lines: Vec<AnswerLine> = Vec::new();
         for item in &plan.start {
@@ -404,6 +409,11 @@ impl World {
         lines.extend(plan.leave.iter().map(leave_line));
         outcome.informed |= wish.flags.dry_run;
         Ok(Ok(lines))
+    }
+
+    /// Whether the run of a cancelled retry goes on, because its runner cannot cancel.
+    fn goes_on(&self, retry: &Retry) -> bool {
+        retry.state.may_have_run() && self.runner(&retry.runner).is_some_and(|e| !e.runner.abilities().cancels)
     }
 
     fn retry_of(&self, asked: &Asked<'_>, view: &JobView, item: &StartItem, wish: &Retest) -> Retry {

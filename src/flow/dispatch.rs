@@ -264,7 +264,7 @@ impl World {
             return Ok(false);
         }
         let head = self.store.change(&first.change, i64::MAX).await?;
-        if head.is_some_and(|c| c.change.open && c.change.head == first.sha) {
+        if first.change.is_none() || head.is_some_and(|c| c.change.open && c.change.head == first.sha) {
             return Ok(true);
         }
         let mut tx = self.store.begin().await?;

@@ -75,13 +75,26 @@ pub(super) fn title(command: &Command) -> String {
 }
 
 /// Cancels what is under way, and takes back what the same comment has just asked for.
-pub(super) fn cancel_lines(meant: &[&Retry], (cancel, start): (&mut Vec<RetryId>, &mut Vec<Retry>)) -> Vec<AnswerLine> {
+///
+/// `goes_on` says of which retry the run cannot be cancelled.
+pub(super) fn cancel_lines(
+    meant: &[&Retry],
+    goes_on: impl Fn(&Retry) -> bool,
+    (cancel, start): (&mut Vec<RetryId>, &mut Vec<Retry>),
+) -> Vec<AnswerLine> {
     if meant.is_empty() {
         return vec![whole(Reason::Nothing, "nothing to cancel: no retry that is meant is under way on this head")];
     }
     start.retain(|planned| !meant.iter().any(|m| m.key == planned.key));
     cancel.extend(meant.iter().map(|r| r.id).filter(|id| *id != RetryId(0)));
-    meant.iter().map(|r| line(r.job.as_str(), Reason::Cancelled, "cancelled".to_owned())).collect()
+    let text = |r: &Retry| {
+        if goes_on(r) {
+            "no longer followed; its runner cannot cancel a run, so the run goes on there"
+        } else {
+            "cancelled"
+        }
+    };
+    meant.iter().map(|r| line(r.job.as_str(), Reason::Cancelled, text(r).to_owned())).collect()
 }
 
 /// Commands that the grammar knows and this version does not do: they are refused by name and left out of the help.

@@ -21,8 +21,11 @@ mod people;
 mod points;
 mod policy;
 mod report;
+mod request;
+mod request_run;
 mod snapshot;
 mod tasks;
+mod template;
 mod why;
 mod world;
 
@@ -31,4 +34,6 @@ pub use join::JoinPattern;
 pub use metrics::Metrics;
 pub use points::{Point, StopAt, Stopped};
 pub use policy::{Phrases, PolicyRules, ReadPolicy, WhenBroken};
+pub use request::{Client, Filter, PlannerPlace, PlannerWish, Request, RequestError, RequestOutcome, RunWish, Wanted};
+pub use template::{RunTemplate, TemplateError};
 pub use world::{EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};

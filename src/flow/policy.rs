@@ -202,6 +202,11 @@ impl World {
         Ok(())
     }
 
+    /// What holds where no repository has a say.
+    pub(super) fn operators_rules(&self) -> Arc<InForce> {
+        Arc::clone(&self.policies.operators)
+    }
+
     /// What holds in a repository, for a command that was tried `tries` times before.
     pub(super) async fn in_force(
         &self,

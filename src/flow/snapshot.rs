@@ -11,10 +11,11 @@ use crate::decide::{
     Declared, JobTerms, JobView, Needed, OpenRetry, RunnerFacts, Snapshot, Standalone, Terms, Used, states,
 };
 use crate::domain::{
-    Change, CommitSha, Job, JobName, JobObservation, JobState, Origin, Repo, Retry, RunOrder, RunRef, RunnerName,
+    Change, CommitSha, Job, JobName, JobObservation, JobState, ListedJob, Origin, Repo, RepoKey, Retry, RunOrder,
+    RunRef, RunnerName,
 };
-use crate::ports::{CallError, Forge};
-use crate::store::{CommandView, JobQuery};
+use crate::ports::{CallError, DEFINITION, Forge};
+use crate::store::{CommandView, JobQuery, Tx};
 
 /// How long the list of required jobs of a branch is believed.
 const REQUIRED_FOR: Duration = Duration::from_secs(600);
@@ -46,30 +47,50 @@ impl From<CallError> for AskError {
     }
 }
 
+/// How a record was completed.
+#[derive(Debug)]
+pub(super) struct Completed {
+    /// Whether the forge was listed.
+    pub listed: bool,
+    /// Whether anybody was listed: what was read before is old.
+    pub changed: bool,
+    /// A runner that lists its jobs did not answer: what it has to tell is missing.
+    pub gap: Option<CallError>,
+}
+
 impl World {
     /// Lists the revision's jobs from the forge when the record may have a gap, and says whether it did: after a start,
-    /// for a head that was never listed, and where webhooks do not tell all and names alone do not do.
+    /// for a head that was never listed, and where webhooks do not tell all and names alone do not do. Runners that list
+    /// their jobs themselves are asked with it, and whenever names alone do not do: no webhook tells of those.
     pub(super) async fn complete_record(
         &self,
         forge: &dyn Forge,
         (repo, change): (&Repo, &Change),
         needed: &Needed,
         view: Option<&CommandView>,
-    ) -> Result<bool, AskError> {
+    ) -> Result<Completed, AskError> {
         let known = match view {
             Some(view) => view.known_from,
             None => self.store.known_from(&repo.key, &change.head).await?,
         };
         let by_name = matches!(needed, Needed::Names(_));
         if known.is_some_and(|from| from >= self.since) && (by_name || forge.tells_statuses()) {
-            return Ok(false);
+            let gap = if by_name { None } else { self.list_runners(repo, &change.head).await? };
+            let changed = !by_name && self.runners.iter().any(|e| e.runner.lists() && e.serves(repo));
+            return Ok(Completed { listed: false, changed, gap });
         }
-        self.list_record(forge, repo, change).await?;
-        Ok(true)
+        let gap = self.list_record(forge, repo, change).await?;
+        Ok(Completed { listed: true, changed: true, gap })
     }
 
-    /// Lists the revision's jobs from the forge.
-    pub(super) async fn list_record(&self, forge: &dyn Forge, repo: &Repo, change: &Change) -> Result<(), AskError> {
+    /// Lists the revision's jobs from the forge, then from the runners that list theirs; the failure of a runner is
+    /// given back, because the other jobs can be worked on without it.
+    pub(super) async fn list_record(
+        &self,
+        forge: &dyn Forge,
+        repo: &Repo,
+        change: &Change,
+    ) -> Result<Option<CallError>, AskError> {
         let asked_at = self.now();
         let jobs = forge.list_jobs(repo, change).await?;
         tracing::info!(repository = %repo.full_name, head = %change.head, jobs = jobs.len(), "listed the jobs of a revision");
@@ -78,7 +99,58 @@ impl World {
         self.take_jobs(&mut tx, &event, asked_at).await?;
         tx.put_revision(&repo.key, &change.head, asked_at).await?;
         tx.commit().await?;
-        Ok(())
+        self.list_runners(repo, &change.head).await
+    }
+
+    /// Lists a commit's jobs from every runner that serves the repository and can list; the first failure that may pass.
+    pub(super) async fn list_runners(&self, repo: &Repo, sha: &CommitSha) -> Result<Option<CallError>, AskError> {
+        let mut gap = None;
+        for entry in self.runners.iter().filter(|e| e.runner.lists() && e.serves(repo)) {
+            let name = entry.runner.name();
+            match entry.runner.list(repo, sha).await {
+                Ok(jobs) => {
+                    tracing::info!(runner = %name, head = %sha, runs = jobs.len(), "listed the jobs of a commit");
+                    let mut tx = self.store.begin().await?;
+                    for job in &jobs {
+                        self.take_listed(&mut tx, (&repo.key, sha), job, Some(name)).await?;
+                    }
+                    tx.commit().await?;
+                }
+                Err(error) => {
+                    tracing::warn!(runner = %name, %error, "a runner's jobs could not be listed");
+                    self.count_failure(name.as_str(), &error);
+                    gap = gap.or_else(|| error.is_passing().then_some(error));
+                }
+            }
+        }
+        Ok(gap)
+    }
+
+    /// Takes a listed or registered run into the record, and says whether it was news. A run that the record knows keeps
+    /// its place; while a retry of the job is followed, following tells the truth about it.
+    pub(super) async fn take_listed(
+        &self,
+        tx: &mut Tx,
+        (repo, sha): (&RepoKey, &CommitSha),
+        job: &ListedJob,
+        runner: Option<&RunnerName>,
+    ) -> Result<bool, FlowError> {
+        let mut seen = job.seen.clone();
+        let known = tx.job(repo, sha, &seen.name, &seen.scope).await?;
+        if let Some(known) = known {
+            if known.newest.run == seen.run {
+                seen.order = known.newest.order;
+            } else {
+                let open = tx.open_retries(repo, sha).await?;
+                let followed = |r: &Retry| r.job == seen.name && r.scope == seen.scope && r.state.may_have_run();
+                if seen.order > known.newest.order && open.iter().any(followed) {
+                    return Ok(false);
+                }
+            }
+        }
+        let news = tx.put_job(repo, sha, &seen, runner).await?;
+        tx.put_job_facts(repo, sha, job).await?;
+        Ok(news)
     }
 
     /// Whether a job is to be started of which only a listing of the forge can say what its run was.
@@ -125,7 +197,7 @@ impl World {
         })
     }
 
-    async fn jobs_for(
+    pub(super) async fn jobs_for(
         &self,
         repo: &Repo,
         sha: &CommitSha,
@@ -241,7 +313,7 @@ impl World {
     }
 
     /// The one place where a job, what the operator declares of it and what the repository's policy says of it meet.
-    async fn views(
+    pub(super) async fn views(
         &self,
         (repo, sha, terms): (&Repo, &CommitSha, &Terms),
         jobs: Vec<Job>,
@@ -267,7 +339,14 @@ impl World {
         }
         let standing: Vec<Standalone> = {
             let by_name = states(jobs.iter().chain(&others));
-            let standing = |(job, declared): (&Job, &Declared)| Standalone::of(job, declared.standalone, &by_name);
+            let barred = |job: &Job| {
+                let entry = job.runner.as_ref().and_then(|name| self.runner(name));
+                entry.and_then(|e| e.runner.bars(job))
+            };
+            let standing = |(job, declared): (&Job, &Declared)| match barred(job) {
+                Some(why) => Standalone::Barred(why),
+                None => Standalone::of(job, declared.standalone.or(job.standalone), &by_name),
+            };
             jobs.iter().zip(&all_declared).map(standing).collect()
         };
         let mut of_job: HashMap<(&JobName, &str), Vec<&Retry>> = HashMap::new();
@@ -287,9 +366,9 @@ impl World {
                 open,
                 retries: u32::try_from(mine.len()).unwrap_or(u32::MAX),
                 wishes: u32::try_from(mine.iter().filter(|r| starts_series(r)).count()).unwrap_or(u32::MAX),
-                platform: declared.platform,
+                platform: declared.platform.or_else(|| job.platform.clone()),
                 groups: declared.groups,
-                overrides: entry.map(|e| e.runner.allowed_overrides(&job.newest.name)).unwrap_or_default(),
+                overrides: entry.map(|e| overrides_of(e, &job.newest.name)).unwrap_or_default(),
                 terms: JobTerms::default(),
                 last_retry_at: mine.iter().map(|r| r.created_at).max(),
                 job,
@@ -315,6 +394,13 @@ fn starts_series(retry: &Retry) -> bool {
     retry.series.is_none_or(|series| series.place == 1)
 }
 
+/// The fields that a person may change in a comment.
+fn overrides_of(entry: &super::world::RunnerEntry, job: &JobName) -> Vec<String> {
+    let mut keys = entry.runner.allowed_overrides(job);
+    keys.retain(|key| key != DEFINITION);
+    keys
+}
+
 /// GitLab has no list of required jobs: each one is, unless it is allowed to fail.
 fn native_required(job: &Job) -> bool {
     job.newest.origin == Origin::GitLabCi && !job.newest.allow_failure && !job.newest.manual
@@ -337,7 +423,7 @@ fn missing(name: JobName, runner: Option<RunnerName>) -> Job {
         needs: None,
         at: crate::domain::Timestamp::default(),
     };
-    Job { newest, runner, required: false, runs: 0 }
+    Job { newest, runner, required: false, runs: 0, platform: None, standalone: None }
 }
 
 /// A forge's own CI repeats a run with the commit that it was made for, be that a merge with the base of then.
@@ -345,7 +431,7 @@ fn repeats_base(entry: &super::world::RunnerEntry) -> bool {
     entry.runner.abilities().reported_by_forge
 }
 
-fn facts(entry: &super::world::RunnerEntry) -> RunnerFacts {
+pub(super) fn facts(entry: &super::world::RunnerEntry) -> RunnerFacts {
     let abilities = entry.runner.abilities();
     RunnerFacts {
         age_max: abilities.age_max,

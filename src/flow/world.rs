@@ -76,6 +76,8 @@ pub struct Rules {
     pub retention: Duration,
     /// How often missed comments are looked for.
     pub catch_up_every: Duration,
+    /// Job descriptions that clients of the API may start by name.
+    pub templates: Vec<super::template::RunTemplate>,
 }
 
 /// A configured runner with its limits.
@@ -244,7 +246,7 @@ impl World {
         let native = match seen.origin {
             Origin::Actions => Some(RunnerKind::GitHubActions),
             Origin::GitLabCi => Some(RunnerKind::GitLabCi),
-            Origin::Check(_) | Origin::Status | Origin::Followed => None,
+            Origin::Check(_) | Origin::Status | Origin::Followed | Origin::Reported => None,
         };
         if let Some((entry, _)) = self.joined(repo, seen) {
             return Some(entry);

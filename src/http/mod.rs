@@ -1,8 +1,9 @@
-//! What the program answers over HTTP: webhooks, runners' callbacks, health, metrics.
+//! What the program answers over HTTP: webhooks, runners' callbacks, the REST API, health, metrics.
 //!
 //! A webhook is verified, decoded, stored durably and answered; nobody is called before that. Everything authentic is
 //! answered 2xx, wanted or not, so that no forge switches its hook off. Read next: `webhook.rs`, `serve.rs`.
 
+mod api;
 mod callback;
 mod serve;
 mod webhook;
@@ -19,6 +20,7 @@ use axum::routing::{get, post};
 use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 
+pub use api::{ApiToken, Scope};
 pub use serve::{Bounds, serve};
 
 use crate::flow::World;
@@ -32,6 +34,7 @@ pub struct Http {
     /// Bytes of bodies that may be in memory at the same time, in KiB.
     budget: Arc<Semaphore>,
     draining: Arc<AtomicBool>,
+    tokens: Arc<[ApiToken]>,
 }
 
 /// Bytes of request bodies in memory at the same time: two of the largest, or some thousand ordinary ones.
@@ -47,7 +50,15 @@ impl Http {
             body_timeout,
             budget: Arc::new(Semaphore::new(budget_kib)),
             draining: Arc::default(),
+            tokens: Arc::default(),
         }
+    }
+
+    /// The same with tokens of the REST API; without any, it answers nobody.
+    #[must_use]
+    pub fn with_api(mut self, tokens: Vec<ApiToken>) -> Self {
+        self.tokens = tokens.into();
+        self
     }
 
     /// From now on `/readyz` says no, so that a load balancer looks elsewhere.
@@ -62,6 +73,7 @@ impl Http {
             .route("/callbacks/{runner}/{key}", post(callback::receive))
             .route("/healthz", get(|| async { "ok\n" }))
             .route("/readyz", get(ready))
+            .merge(api::router())
             .with_state(self.clone())
             .layer(CatchPanicLayer::new())
     }

@@ -16,7 +16,7 @@ pub use forge::{
     WebhookError, WebhookRequest,
 };
 pub use runner::{
-    Abilities, DispatchError, DispatchOrder, Found, JobOrder, LogTail, Runner, RunnerKind, Started, SuccessorNaming,
-    Told,
+    Abilities, DEFINITION, DispatchError, DispatchOrder, Found, JobOrder, LogTail, Runner, RunnerKind, Started,
+    SuccessorNaming, Told,
 };
 pub use signature::{Secrets, hmac_sha256_matches, token_matches};

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::CallError;
 use crate::domain::{
-    ChangeKey, CommitSha, DispatchKey, JobName, Repo, RunHandle, RunObservation, RunOrder, RunRef, RunnerName,
-    Timestamp, WaitOn,
+    ChangeKey, CommitSha, DispatchKey, Job, JobName, ListedJob, Repo, RunHandle, RunObservation, RunOrder, RunRef,
+    RunnerName, Timestamp, WaitOn,
 };
 
 /// Which runner module.
@@ -24,6 +24,8 @@ pub enum RunnerKind {
     Http,
     /// A LAVA lab.
     Lava,
+    /// KernelCI: the Maestro API and its pipeline.
+    KernelCi,
 }
 
 impl RunnerKind {
@@ -35,6 +37,7 @@ impl RunnerKind {
             Self::Exec => "exec",
             Self::Http => "http",
             Self::Lava => "lava",
+            Self::KernelCi => "kernelci",
         }
     }
 }
@@ -172,6 +175,9 @@ pub enum Told {
     /// That there is news, from somebody who may only wake us: the runner is asked.
     Look,
 }
+/// The override under which a whole job definition travels, made from a template of the configuration or sent by a client
+/// that may start runs. Nobody can write it in a comment.
+pub const DEFINITION: &str = "definition";
 
 /// One configured runner.
 #[async_trait]
@@ -212,6 +218,33 @@ pub trait Runner: Send + Sync {
     /// # Errors
     /// As every call.
     async fn log_tail(&self, repo: &Repo, handle: &RunHandle, bytes_max: usize) -> Result<LogTail, CallError>;
+
+    /// Whether [`Runner::list`] tells anything: jobs that no webhook of a forge ever tells of.
+    fn lists(&self) -> bool {
+        false
+    }
+
+    /// Every job that the runner knows of a commit, each run of it, oldest first. All pages.
+    ///
+    /// # Errors
+    /// As every call.
+    async fn list(&self, _repo: &Repo, _sha: &CommitSha) -> Result<Vec<ListedJob>, CallError> {
+        Ok(Vec::new())
+    }
+
+    /// The commit of one of the runner's own things, such as a build, by its id there; none when it knows no such id.
+    ///
+    /// # Errors
+    /// As every call; refused where the runner has no such things.
+    async fn commit_of(&self, _id: &str) -> Result<Option<CommitSha>, CallError> {
+        Err(CallError::refused("this runner has no builds that could be named"))
+    }
+
+    /// Why the operator keeps this job from being run again here, as a sentence for people; none when nothing speaks
+    /// against it.
+    fn bars(&self, _job: &Job) -> Option<String> {
+        None
+    }
 
     /// Fields of a job that a person may change.
     fn allowed_overrides(&self, _job: &JobName) -> Vec<String> {

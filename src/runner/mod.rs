@@ -7,6 +7,7 @@ pub mod exec;
 pub mod github_actions;
 pub mod gitlab_ci;
 pub mod http;
+pub mod kernelci;
 pub mod lava;
 pub mod log_text;
 pub mod wire;

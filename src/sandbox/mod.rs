@@ -1,4 +1,4 @@
-//! A forge and its CI living in this process, speaking the real wire formats over loopback HTTP.
+//! Forges, their CI and a KernelCI living in this process, speaking the real wire formats over loopback HTTP.
 //!
 //! The demo, the stories and the crash tests talk to it through the real clients. It keeps state (heads move, runs
 //! gain attempts, statuses are a state machine) and misbehaves on command ([`wire::Fault`]).
@@ -6,5 +6,6 @@
 
 pub mod github;
 pub mod gitlab;
+pub mod kernelci;
 pub mod lava;
 pub mod wire;

@@ -7,6 +7,7 @@
 //! Read next: `raw/mod.rs` for the keys, `general.rs`, `forge.rs` and `runner.rs` for the checks.
 
 mod aliases;
+mod api;
 mod check;
 mod document;
 mod errors;
@@ -18,6 +19,7 @@ mod runner;
 mod runner_exec;
 mod runner_http;
 mod runner_job;
+mod runner_kernelci;
 mod runner_lava;
 mod runner_pattern;
 mod schema;
@@ -31,6 +33,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use api::{Api, ApiToken, JobTemplate};
 pub use check::RepositoryGlobs;
 pub use errors::{Place, SettingsError, SettingsErrors};
 pub use forge::{Forge, ForgeDetails, Github, GithubAuth, Gitlab};
@@ -44,6 +47,7 @@ pub use runner::{Runner, RunnerDetails};
 pub use runner_exec::{Exec, ExecCommand};
 pub use runner_http::{Body, Cancel, Find, Http, HttpToken, Poll, Start};
 pub use runner_job::{Job, JobSelector};
+pub use runner_kernelci::Kernelci;
 pub use runner_lava::Lava;
 pub use runner_pattern::Pattern;
 pub use schema::json_schema;
@@ -51,7 +55,7 @@ pub use secret::{SIGNING_KEY_BYTES, Secret, Secrets, SigningKey, SystemSecrets, 
 pub use template::{CALLBACK_NAMES, LOG_NAMES, ORDER_NAMES, RUN_NAMES, Template, UrlTemplate};
 pub use who::Who;
 pub use words::{
-    BodyFormat, Edited, ForgeKind, LogFormat, MayLoosen, Method, Role, RunState, RunnerModule, WhenBroken,
+    ApiScope, BodyFormat, Edited, ForgeKind, LogFormat, MayLoosen, Method, Role, RunState, RunnerModule, WhenBroken,
 };
 
 use check::Check;
@@ -84,6 +88,10 @@ pub struct Settings {
     pub status: Status,
     /// The report.
     pub report: Report,
+    /// The REST API.
+    pub api: Api,
+    /// Job descriptions that clients of the API may start by name; no two of one name.
+    pub templates: Vec<JobTemplate>,
     warnings: Vec<String>,
 }
 
@@ -130,6 +138,8 @@ impl Settings {
             policy: general::policy(check, &file.policy),
             status: general::status(check, &file.status),
             report: Report { enabled: file.report.enabled, reaction: file.report.reaction },
+            api: api::api(check, &file.api),
+            templates: api::templates(check, &file.template, &file.runner),
             server,
             metrics,
             commands,

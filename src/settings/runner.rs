@@ -8,6 +8,7 @@ use super::raw;
 use super::runner_exec::{self, Exec};
 use super::runner_http::{self, Http};
 use super::runner_job::{self, Job};
+use super::runner_kernelci::{self, Kernelci};
 use super::runner_lava::{self, Lava};
 use super::runner_pattern::{self, Pattern};
 use super::words::{ForgeKind, RunnerModule};
@@ -51,6 +52,8 @@ pub enum RunnerDetails {
     Http(Box<Http>),
     /// A LAVA lab.
     Lava(Box<Lava>),
+    /// A KernelCI instance.
+    Kernelci(Box<Kernelci>),
 }
 
 impl Runner {
@@ -62,6 +65,7 @@ impl Runner {
             RunnerDetails::Exec(_) => RunnerModule::Exec,
             RunnerDetails::Http(_) => RunnerModule::Http,
             RunnerDetails::Lava(_) => RunnerModule::Lava,
+            RunnerDetails::Kernelci(_) => RunnerModule::Kernelci,
         }
     }
 
@@ -96,7 +100,8 @@ fn runner(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around: &Surroun
     let at = |key: &str| format!("{path}.{key}");
     let name = check.needed(&at("name"), raw.name.as_ref(), "choose one, such as `actions`");
     let name = name.map(|name| check.slug(&at("name"), name));
-    let modules = "write `kind = \"github_actions\"`, `\"gitlab_ci\"`, `\"exec\"`, `\"http\"` or `\"lava\"`";
+    let modules =
+        "write `kind = \"github_actions\"`, `\"gitlab_ci\"`, `\"exec\"`, `\"http\"`, `\"lava\"` or `\"kernelci\"`";
     let module = check.needed(&at("kind"), raw.kind, modules);
     let repositories = check.repositories(&at("repositories"), &raw.repositories);
     let attempts_max = check.whole(&at("attempts_max"), raw.attempts_max, 1..=1000);
@@ -123,6 +128,8 @@ fn runner(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around: &Surroun
         RunnerModule::Lava => {
             runner_lava::lava(check, path, raw, around).map(|lava| RunnerDetails::Lava(Box::new(lava)))
         }
+        RunnerModule::Kernelci => runner_kernelci::kernelci(check, path, raw.kernelci.as_ref())
+            .map(|kernelci| RunnerDetails::Kernelci(Box::new(kernelci))),
     };
     let own = if let Some(RunnerDetails::Lava(lava)) = &kind { Some(lava.page()) } else { None };
     let patterns = runner_pattern::patterns(check, path, module, raw.patterns.as_deref(), own.as_deref());
@@ -142,7 +149,7 @@ fn runner(check: &mut Check<'_>, path: &str, raw: &raw::Runner, around: &Surroun
 
 /// Faults for keys that another module has.
 fn refuse_foreign_keys(check: &mut Check<'_>, path: &str, module: RunnerModule, raw: &raw::Runner) {
-    use RunnerModule::{Exec, Http, Lava};
+    use RunnerModule::{Exec, Http, Kernelci, Lava};
     let keys = [
         ("directory", raw.directory.is_some(), Exec),
         ("processes_max", raw.processes_max.is_some(), Exec),
@@ -158,6 +165,7 @@ fn refuse_foreign_keys(check: &mut Check<'_>, path: &str, module: RunnerModule, 
         ("token_scheme", raw.token_scheme.is_some(), Http),
         ("allowed_hosts", raw.allowed_hosts.is_some(), Http),
         ("lava", raw.lava.is_some(), Lava),
+        ("kernelci", raw.kernelci.is_some(), Kernelci),
     ];
     for (key, given, owner) in keys {
         if given && owner != module {
@@ -179,7 +187,7 @@ fn forge_of(
     let wanted = match module {
         RunnerModule::GithubActions => Some(ForgeKind::Github),
         RunnerModule::GitlabCi => Some(ForgeKind::Gitlab),
-        RunnerModule::Exec | RunnerModule::Http | RunnerModule::Lava => None,
+        RunnerModule::Exec | RunnerModule::Http | RunnerModule::Lava | RunnerModule::Kernelci => None,
     };
     if let Some(name) = &raw.forge {
         let names: Vec<&str> = forges.iter().filter_map(|f| f.name.as_deref()).collect();

@@ -72,6 +72,11 @@ pub(super) fn summary(settings: &Settings) -> String {
         on(settings.report.enabled),
         on(settings.report.reaction)
     ));
+    for token in &settings.api.tokens {
+        let scopes: Vec<String> = token.scopes.iter().map(ToString::to_string).collect();
+        let places = repositories(&token.repositories);
+        lines.push(format!("api token `{}`: may {}, repositories {places}", token.name, list(&scopes)));
+    }
     lines.join("\n")
 }
 
@@ -107,6 +112,7 @@ fn runner(runner: &Runner) -> String {
         }
         RunnerDetails::Http(http) => format!(", hosts {}", list(&http.allowed_hosts)),
         RunnerDetails::Lava(lava) => format!(", at {}, {} patterns", lava.url, runner.patterns.len()),
+        RunnerDetails::Kernelci(kernelci) => format!(", API at {}", kernelci.api_url),
     };
     format!(
         "runner `{}`: {} of {}, {} jobs declared, deadline {}, repositories {}{details}",

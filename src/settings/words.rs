@@ -43,6 +43,8 @@ pub enum RunnerModule {
     Http,
     /// Jobs of a LAVA lab.
     Lava,
+    /// KernelCI: its Maestro API and pipeline.
+    Kernelci,
 }
 
 /// A role a person has on a repository, lowest first, so that `<` compares rights.
@@ -71,6 +73,29 @@ pub enum Edited {
     Ignore,
     /// An edit by the comment's own author runs the commands the earlier text did not have.
     NewCommands,
+}
+
+/// What a token of the REST API may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum ApiScope {
+    /// See the jobs of a revision.
+    #[serde(rename = "jobs:read")]
+    JobsRead,
+    /// Register and update jobs of a revision.
+    #[serde(rename = "jobs:write")]
+    JobsWrite,
+    /// See retries.
+    #[serde(rename = "retries:read")]
+    RetriesRead,
+    /// Ask the planner for retries, and cancel them.
+    #[serde(rename = "retries:create")]
+    RetriesCreate,
+    /// Ask it also for jobs that passed.
+    #[serde(rename = "retries:force")]
+    RetriesForce,
+    /// Ask the dispatcher for a described run.
+    #[serde(rename = "runs:create")]
+    RunsCreate,
 }
 
 /// What holds while a repository's policy cannot be used.
@@ -175,6 +200,7 @@ macro_rules! display_as_spelt {
 }
 
 display_as_spelt!(
+    ApiScope,
     LogFormat,
     ForgeKind,
     RunnerModule,

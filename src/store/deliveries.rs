@@ -330,7 +330,8 @@ impl Store {
     /// # Errors
     /// When the database is not there.
     pub async fn forget_before(&self, before: Timestamp) -> Result<u64> {
-        const TEXTS: [&str; 10] = [
+        const TEXTS: [&str; 11] = [
+            "DELETE FROM requests WHERE at < $1",
             // Numbers rise with time, so the first young row ends the search, and an index by age is not needed. The newest
             // delivery stays, so that no number is given twice.
             "DELETE FROM deliveries WHERE state <> 0 AND id < coalesce( \

@@ -11,6 +11,7 @@ mod line;
 mod lock;
 mod policies;
 mod record;
+mod requests;
 mod retries;
 mod tx;
 mod used;
@@ -31,6 +32,7 @@ pub use deliveries::{Accepted, NewDelivery, StoredDelivery, WaitingDeliveries};
 pub use lock::Lock;
 pub use policies::StoredPolicy;
 pub use record::{JobQuery, StoredChange};
+pub use requests::{EarlierRequest, RetryQuery};
 pub use tx::Tx;
 pub use view::{CommandView, GroupFacts, ViewQuery};
 

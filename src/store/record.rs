@@ -7,8 +7,8 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Result, Store, Tx, db, from_json, to_json, un_db};
 use crate::domain::{
-    Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, Repo, RepoKey, RunOrder, RunRef,
-    RunnerName, Timestamp,
+    Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, ListedJob, Origin, Repo, RepoKey, RunOrder,
+    RunRef, RunnerName, Timestamp,
 };
 
 /// A change with what the store knows beside it.
@@ -34,8 +34,7 @@ pub enum JobQuery {
 const ALLOW_FAILURE: i64 = 1;
 const MANUAL: i64 = 2;
 
-const JOB_COLUMNS: &str =
-    "name, scope, state, order1, order2, run, grp, origin, cause, url, flags, needs, at, runner, runs";
+const JOB_COLUMNS: &str = "name, scope, state, order1, order2, run, grp, origin, cause, url, flags, needs, at, runner, runs, platform, standalone";
 
 pub(super) fn job_from(row: &SqliteRow) -> Result<Job> {
     let flags: i64 = row.try_get("flags")?;
@@ -59,7 +58,14 @@ pub(super) fn job_from(row: &SqliteRow) -> Result<Job> {
     };
     let runner: Option<String> = row.try_get("runner")?;
     let runs: u32 = row.try_get("runs")?;
-    Ok(Job { newest, runner: runner.map(RunnerName::new), required: false, runs })
+    Ok(Job {
+        newest,
+        runner: runner.map(RunnerName::new),
+        required: false,
+        runs,
+        platform: row.try_get("platform")?,
+        standalone: row.try_get("standalone")?,
+    })
 }
 
 fn origin_from(word: &str) -> Origin {
@@ -68,6 +74,7 @@ fn origin_from(word: &str) -> Origin {
         "gitlab_ci" => Origin::GitLabCi,
         "status" => Origin::Status,
         "followed" => Origin::Followed,
+        "reported" => Origin::Reported,
         other => Origin::Check(other.strip_prefix("check:").unwrap_or(other).to_owned()),
     }
 }
@@ -78,6 +85,7 @@ fn origin_word(origin: &Origin) -> String {
         Origin::GitLabCi => "gitlab_ci".to_owned(),
         Origin::Status => "status".to_owned(),
         Origin::Followed => "followed".to_owned(),
+        Origin::Reported => "reported".to_owned(),
         Origin::Check(slug) => format!("check:{slug}"),
     }
 }
@@ -437,6 +445,30 @@ impl Tx {
             .fetch_optional(&mut *self.0)
             .await?;
         row.as_ref().map(job_from).transpose()
+    }
+
+    /// Keeps what a runner's listing or an outside system told of a job beside its run; what is not told stays.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn put_job_facts(&mut self, repo: &RepoKey, sha: &CommitSha, job: &ListedJob) -> Result<()> {
+        if job.platform.is_none() && job.standalone.is_none() {
+            return Ok(());
+        }
+        sqlx::query(
+            "UPDATE jobs SET platform = coalesce($6, platform), standalone = coalesce($7, standalone) \
+             WHERE forge = $1 AND repo = $2 AND sha = $3 AND name = $4 AND scope = $5",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(sha.as_str())
+        .bind(job.seen.name.as_str())
+        .bind(&job.seen.scope)
+        .bind(job.platform.as_deref())
+        .bind(job.standalone)
+        .execute(&mut *self.0)
+        .await?;
+        Ok(())
     }
 
     /// Whether a status of this name on this commit was posted by us: then reports of it are our own echo.

@@ -157,7 +157,14 @@ fn view(name: &str, state: JobState, text: &str) -> JobView {
         _ => Standalone::Unknown,
     };
     JobView {
-        job: Job { newest, runner: Some(RunnerName::new(text)), required: true, runs: 2 },
+        job: Job {
+            newest,
+            runner: Some(RunnerName::new(text)),
+            required: true,
+            runs: 2,
+            platform: None,
+            standalone: None,
+        },
         standalone,
         open: None,
         retries: 1,

@@ -1,11 +1,13 @@
 //! All integration tests of the program, in one binary.
 
+mod api;
 mod deploy;
 mod exec;
 mod github;
 mod gitlab;
 mod http_runner;
 mod inert;
+mod kernelci;
 mod kill;
 mod lava;
 mod peers;

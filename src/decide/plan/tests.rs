@@ -41,7 +41,7 @@ pub(in crate::decide) fn view(name: &str, state: JobState) -> JobView {
         needs: None,
         at: Timestamp::default(),
     };
-    let job = Job { newest, runner: Some("ci".into()), required: false, runs: 1 };
+    let job = Job { newest, runner: Some("ci".into()), required: false, runs: 1, platform: None, standalone: None };
     let standalone = Standalone::of(&job, None, &HashMap::new());
     JobView {
         job,

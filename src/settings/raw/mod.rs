@@ -5,10 +5,14 @@
 //! checks beside all other faults, where serde would stop at the first. **Invariant:** a default stands here or nowhere.
 //! Read next: `../general.rs`, `../forge.rs` and `../runner.rs`, which turn these into checked types.
 
+mod api;
 mod forge;
+mod kernelci;
 mod runner;
 
+pub use api::{Api, ApiToken, Template};
 pub use forge::{API_VERSION, App, Forge, Secret};
+pub use kernelci::Kernelci;
 pub use runner::{
     Find, GRACE, INFRASTRUCTURE_CODES, Job, LOG_BYTES_MAX, PROCESSES_MAX, Pattern, Poll, Runner, Start, TIME_LIMIT,
     TOKEN_HEADER, TOKEN_SCHEME,
@@ -48,6 +52,10 @@ pub struct File {
     pub status: Status,
     /// The report on a change.
     pub report: Report,
+    /// The REST API.
+    pub api: Api,
+    /// Job descriptions that clients of the API may start by name.
+    pub template: Vec<Template>,
 }
 
 /// The HTTP server that receives webhooks and callbacks.

@@ -4,7 +4,7 @@
 //! Read next: `../runner.rs`, which says which key belongs to which module.
 
 use super::super::words::{BodyFormat, Method, RunState, RunnerModule};
-use super::Secret;
+use super::{Kernelci, Secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -56,6 +56,8 @@ pub struct Runner {
 
     /// lava only: the instance.
     pub lava: Option<Lava>,
+    /// kernelci only: the instance.
+    pub kernelci: Option<Kernelci>,
 
     /// exec only: folder for the state, logs and working folders of runs.
     pub directory: Option<String>,
@@ -105,6 +107,7 @@ impl Default for Runner {
             job: Vec::new(),
             patterns: None,
             lava: None,
+            kernelci: None,
             directory: None,
             processes_max: None,
             grace: None,

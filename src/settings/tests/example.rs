@@ -64,7 +64,8 @@ fn the_example_is_accepted_without_a_warning() {
     let settings = right(&example());
     assert_eq!(settings.warnings(), &[] as &[String]);
     let kinds: Vec<String> = settings.runners.iter().map(|runner| runner.module().to_string()).collect();
-    assert_eq!(kinds, ["github_actions", "gitlab_ci", "exec", "http", "lava"], "each module is shown");
+    let all = ["github_actions", "gitlab_ci", "exec", "http", "kernelci", "lava"];
+    assert_eq!(kinds, all, "each module is shown");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What is promised about configurations. Helpers here, claims in the files below.
 
+mod api;
 mod example;
 mod faults;
 mod lava;
@@ -73,6 +74,8 @@ pub(super) fn given() -> BTreeMap<String, String> {
         ("GITLAB_TOKEN", "glpat-6f1d3c5a9b8e"),
         ("BUILDER_TOKEN", "b-6f1d3c5a9b8e"),
         ("LAVA_TOKEN", "l-6f1d3c5a9b8e"),
+        ("KERNELCI_TOKEN", "k-6f1d3c5a9b8e"),
+        ("KERNELCI_PIPELINE_TOKEN", "p-6f1d3c5a9b8e"),
     ];
     secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }

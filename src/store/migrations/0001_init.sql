@@ -101,6 +101,8 @@ CREATE TABLE jobs (
     at       BIGINT  NOT NULL,
     runner   TEXT,
     runs     INTEGER NOT NULL,
+    platform   TEXT,
+    standalone BOOLEAN,
     PRIMARY KEY (forge, repo, sha, name, scope)
 ) WITHOUT ROWID;
 CREATE INDEX jobs_bad ON jobs (forge, repo, sha) WHERE bad = 1;
@@ -198,6 +200,15 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_of_job ON audit (forge, repo, number, job, id);
 
+CREATE TABLE requests (
+    client TEXT   NOT NULL,
+    key    TEXT   NOT NULL,
+    body   TEXT   NOT NULL,
+    answer TEXT   NOT NULL,
+    at     BIGINT NOT NULL,
+    PRIMARY KEY (client, key)
+);
+CREATE INDEX requests_age ON requests (at);
 CREATE TABLE policies (
     forge    TEXT   NOT NULL,
     repo     BIGINT NOT NULL,

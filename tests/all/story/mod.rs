@@ -8,6 +8,7 @@ mod crashes;
 mod following;
 mod github_only;
 mod gitlab_only;
+mod keys;
 mod lab;
 mod limits;
 mod policies;
@@ -29,4 +30,4 @@ macro_rules! on_both_forges {
     };
 }
 pub(crate) use on_both_forges;
-pub(crate) use stage::{HEAD, LAVA_TOKEN, SECRET, Script, Side, Stage};
+pub(crate) use stage::{HEAD, LAVA_TOKEN, NEXT, SECRET, START_MS, Script, Side, Stage};

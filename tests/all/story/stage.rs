@@ -1,6 +1,5 @@
 //! The stage of a story: one forge, one lab, the bot, a clock set by hand, a real database. Everything talks HTTP.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,17 +15,18 @@ use retest_bot::settings::Settings;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use super::keys::secrets;
 use super::lab::Lab;
 
 pub const HEAD: &str = "1111111111111111111111111111111111111111";
 pub const NEXT: &str = "2222222222222222222222222222222222222222";
 pub(super) const REPO: &str = "acme/board";
 pub const SECRET: &str = "story-webhook-secret-of-enough-bytes";
-const TOKEN: &str = "story-token-that-opens-the-sandbox";
+pub(super) const TOKEN: &str = "story-token-that-opens-the-sandbox";
 /// The token of a LAVA that plays along.
 pub const LAVA_TOKEN: &str = "story-token-that-opens-the-lab";
-const SIGNING: &str = "whsec_c3Rvcnktc2lnbmluZy1rZXktb2YtMzItYnl0ZXMtISE=";
-const START_MS: i64 = 1_780_000_000_000;
+pub(super) const SIGNING: &str = "whsec_c3Rvcnktc2lnbmluZy1rZXktb2YtMzItYnl0ZXMtISE=";
+pub const START_MS: i64 = 1_780_000_000_000;
 
 /// Which forge a story plays on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -564,11 +564,4 @@ pattern = "board-*"
         let due = self.world().store.due_reports(self.clock.now(), 10).await.expect("the store");
         assert!(due.is_empty(), "unsent reports: {due:?}");
     }
-}
-
-fn secrets() -> BTreeMap<String, String> {
-    let key = include_str!("../../fixtures/github/app-key.pem");
-    [("SECRET", SECRET), ("TOKEN", TOKEN), ("SIGNING", SIGNING), ("KEY", key), ("LAVA_TOKEN", LAVA_TOKEN)]
-        .map(|(k, v)| (k.to_owned(), v.to_owned()))
-        .into()
 }
