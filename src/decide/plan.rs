@@ -4,7 +4,7 @@
 //! **Invariant:** every job that a command means is in the plan once, started or left with a reason.
 //! Read next: `flow/command.rs`, which makes it so.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use retest_commands::Selection;
 
@@ -464,9 +464,17 @@ pub fn job_list(snapshot: &Snapshot, proof: &Authorised) -> Vec<LeaveItem> {
     out
 }
 
-/// States by job name, for [`Standalone::of`].
-pub fn states<'j>(jobs: impl IntoIterator<Item = &'j Job>) -> HashMap<&'j JobName, JobState> {
-    jobs.into_iter().map(|j| (&j.newest.name, j.newest.state)).collect()
+/// States by job name, for [`Standalone::of`]: of those jobs that others need, which often are none.
+pub fn states<'j, I>(jobs: I) -> HashMap<&'j JobName, JobState>
+where
+    I: IntoIterator<Item = &'j Job, IntoIter: Clone>,
+{
+    let jobs = jobs.into_iter();
+    let needed: HashSet<&JobName> = jobs.clone().flat_map(|job| job.newest.needs.iter().flatten()).collect();
+    if needed.is_empty() {
+        return HashMap::new();
+    }
+    jobs.map(|job| (&job.newest.name, job.newest.state)).filter(|(name, _)| needed.contains(name)).collect()
 }
 
 #[cfg(test)]

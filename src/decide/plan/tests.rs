@@ -217,3 +217,15 @@ fn an_old_run_is_not_repeated_where_the_runner_forgets() {
 
 mod limits;
 mod policy;
+
+#[test]
+fn only_the_states_of_needed_jobs_are_looked_at() {
+    let (build, mut deploy) = (view("build", JobState::Failed).job, view("deploy", JobState::Failed).job);
+    assert!(states([&build, &deploy]).is_empty(), "nothing is needed");
+    deploy.newest.needs = Some(vec!["build".into()]);
+    let all = [build, deploy];
+    let known = states(&all);
+    assert_eq!(known.get(&JobName::new("build")), Some(&JobState::Failed));
+    assert_eq!(known.len(), 1);
+    assert_eq!(Standalone::of(&all[1], None, &known), Standalone::Needs(vec!["build".into()]));
+}
