@@ -9,6 +9,7 @@ on_both_forges! {
     a_chain_survives_a_restart,
     cancelling_a_need_ends_what_waits_for_it,
     times_runs_one_after_the_other_and_counts_them,
+    the_forges_own_ci_measures_a_flake_as_well,
     cancel_ends_a_series,
     times_needs_the_write_role,
     why_tells_what_was_decided_from_the_record,
@@ -103,6 +104,21 @@ async fn times_runs_one_after_the_other_and_counts_them(side: Side) {
     // Five runs asked for at once are one wish: the limit of five runs by hand is not used up.
     stage.comment("tom", "/retest lava-x86").await;
     assert_eq!(stage.lab.runs().len(), 6, "{}", stage.report());
+    stage.end().await;
+}
+
+async fn the_forges_own_ci_measures_a_flake_as_well(side: Side) {
+    let stage = Stage::set(side).await;
+    let group = stage.native_run(&["unit", "lint"], &["unit"]).await;
+    stage.comment("wil", "/retest unit times=3").await;
+    for (runs, passed) in [(2, true), (3, false), (4, true)] {
+        assert_eq!(stage.native_runs(group, "unit"), runs, "{}", stage.report());
+        stage.end_native(group, "unit", passed);
+        stage.settle().await;
+    }
+    assert_eq!(stage.native_runs(group, "unit"), 4, "three runs beside the first");
+    assert!(stage.report().contains("run 3 of 3 asked for: 2 passed, 1 did not"), "{}", stage.report());
+    assert_eq!(stage.status("retest"), "success", "the newest run decides");
     stage.end().await;
 }
 
