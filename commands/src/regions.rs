@@ -75,6 +75,11 @@ pub(crate) fn regions(text: &str, candidates: &[usize], work_max: usize) -> Resu
         at = line.next;
     }
     cutter.flush(text.len())?;
+    if cutter.has_definition {
+        // It makes links of brackets in any stretch, so none can be read without it.
+        let whole = std::iter::once(0..text.len());
+        return if work(text) <= work_max { Ok(whole.collect()) } else { Err(TooMuchWork) };
+    }
     Ok(cutter.out)
 }
 
@@ -126,6 +131,8 @@ struct Cutter<'c> {
     block: Option<Block>,
     /// From here on nothing is cut.
     is_uncertain: bool,
+    /// A line may define the address of a link: `[label]: address`.
+    has_definition: bool,
 }
 
 /// A block that blank lines do not end.
@@ -148,6 +155,7 @@ impl Cutter<'_> {
             self.in_html = false;
             return Ok(());
         }
+        self.has_definition |= self.text.get(line.body..line.end).is_some_and(may_define_link);
         if !self.is_uncertain {
             self.follow(line)?;
         }
@@ -165,7 +173,7 @@ impl Cutter<'_> {
         if self.after_blank && !is_indented {
             self.flush(line.start)?;
         }
-        self.after_blank = false;
+        let follows_blank = std::mem::take(&mut self.after_blank);
         let first = self.text.as_bytes().get(line.body).copied().unwrap_or_default();
         if !line.has_tag && !matches!(first, b'`' | b'~' | b'>') {
             return Ok(());
@@ -180,8 +188,10 @@ impl Cutter<'_> {
             return Ok(());
         }
         if is_indented || self.in_html {
-            // Inside a list item or a block of HTML this line might be something else. Four columns are code or a list.
-            let is_deep = self.text.get(line.start..line.body).is_some_and(|blanks| blanks.starts_with("    "));
+            // Inside a list item or a block of HTML this line might be something else. Four columns are code or a list,
+            // unless they go on with a paragraph.
+            let is_deep =
+                follows_blank && self.text.get(line.start..line.body).is_some_and(|blanks| blanks.starts_with("    "));
             self.is_uncertain |= !is_deep || self.in_html;
             return Ok(());
         }
@@ -247,6 +257,13 @@ impl Block {
             }
         }
     }
+}
+
+/// Whether the line may be a link reference definition, be it within a quote or a list (CommonMark 0.31, section 4.7).
+/// The label may end on a later line, so an open bracket alone is enough where nothing closes it.
+fn may_define_link(body: &str) -> bool {
+    let inner = body.trim_start_matches(|c: char| " \t>-*+.)".contains(c) || c.is_ascii_digit());
+    inner.strip_prefix('[').is_some_and(|label| label.contains("]:") || !label.contains(']'))
 }
 
 /// The fence that the line opens, if it may open one.

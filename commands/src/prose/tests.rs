@@ -149,6 +149,23 @@ fn markdown() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
+#[test]
+fn a_link_defined_far_away_is_a_link_all_the_same() {
+    let text = "/retest [x] \n```\n\n```\n[x]: ```a";
+    let found = |limit| lines_within(text, &scan(text, &grammar()), limit).map(|lines| lines.first().cloned());
+    let cut = found(regions::work(text).saturating_sub(1));
+    assert!(cut.is_err() || cut == found(usize::MAX), "{cut:?}");
+}
+
+#[test]
+fn html_that_goes_on_with_a_paragraph_is_html_however_deep_it_stands() {
+    let text = "?>\n    <pre>\n\n/retest\n\n/retest";
+    for limit in [usize::MAX, regions::work(text).saturating_sub(1)] {
+        let lines = lines_within(text, &scan(text, &grammar()), limit).unwrap_or_default();
+        assert!(lines.iter().all(|line| line.text != "/retest"), "limit {limit}: {lines:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4 * ProptestConfig::default().cases))]
 
