@@ -139,6 +139,26 @@ async fn an_edit_runs_only_what_is_new_and_only_when_the_author_edited() {
 }
 
 #[tokio::test]
+async fn a_deleted_comment_commands_nothing_and_takes_nothing_back() {
+    let stage = Stage::set(Side::GitHub).await;
+    stage.lab_status("lava-x86", false).await;
+    stage.lab_status("lava-arm64", false).await;
+    let obeyed = stage.comment("tom", "/retest lava-x86").await;
+    stage.github().delete_comment(REPO, obeyed, "tom");
+    stage.settle().await;
+    assert_eq!(stage.lab.runs().len(), 1, "what it started goes on, `/cancel` would end it");
+    let unheard = stage.say("tom", "/retest lava-arm64");
+    stage.lose_webhooks("issue_comment", "");
+    stage.github().delete_comment(REPO, unheard, "tom");
+    stage.settle().await;
+    assert_eq!(stage.lab.runs().len(), 1, "the news of its end is no command, though it holds the text");
+    stage.lab.set("lava-x86", "ok");
+    stage.pass_s(60).await;
+    assert_eq!(stage.status("lava-x86"), "success");
+    stage.end().await;
+}
+
+#[tokio::test]
 async fn a_renamed_repository_is_followed() {
     let stage = Stage::set(Side::GitHub).await;
     stage.lab_status("lava-x86", false).await;
