@@ -100,6 +100,15 @@ fn explain(settings: &Settings, decoded: &Decoded) -> anyhow::Result<String> {
             lines.extend(event.jobs.iter().map(|j| format!("  {}: {} (run {})", j.name, j.state, j.run)));
         }
         ForgeEvent::Push(event) => lines.push(format!("the default branch {} moved to {}", event.branch, event.sha)),
+        ForgeEvent::Issue(event) => {
+            let state = if event.issue.open { "open" } else { "closed" };
+            lines.push(format!("issue {}: {state}, labels: {}", event.issue.number, event.issue.labels.join(", ")));
+            lines.push("With the flake label it is read as a rule for retries.".into());
+        }
+        ForgeEvent::Queue(event) => {
+            let what = if event.over { "left the merge queue" } else { "is tested in the merge queue" };
+            lines.push(format!("change {}: commit {} {what}", event.number, event.sha));
+        }
         ForgeEvent::Press(event) => {
             lines.push(format!("{} pressed {:?} on {}", event.sender.login, event.pressed, event.sha))
         }

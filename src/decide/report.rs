@@ -359,6 +359,7 @@ mod tests {
             overrides: BTreeMap::new(),
             number,
             series: None,
+            unasked: None,
             comment: None,
             internal: false,
             also: vec!["package".into()],

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Actor, Change, ChangeKey, CommitSha, JobObservation, Repo, Timestamp};
+use super::{Actor, Change, ChangeKey, CommitSha, IssueEvent, JobObservation, QueueEvent, Repo, Timestamp};
 
 /// Where a comment stands; reactions and replies differ by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -159,6 +159,10 @@ pub enum ForgeEvent {
     Push(Box<PushEvent>),
     /// A re-run button.
     Press(Box<PressEvent>),
+    /// An issue changed: it may label a flake.
+    Issue(Box<IssueEvent>),
+    /// A merge queue made or dropped a commit.
+    Queue(Box<QueueEvent>),
 }
 
 impl ForgeEvent {
@@ -170,6 +174,8 @@ impl ForgeEvent {
             Self::Jobs(event) => &event.repo,
             Self::Push(event) => &event.repo,
             Self::Press(event) => &event.repo,
+            Self::Issue(event) => &event.repo,
+            Self::Queue(event) => &event.repo,
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod change;
 mod event;
+mod flake;
 mod ids;
 mod job;
 mod people;
@@ -17,6 +18,7 @@ pub use event::{
     ChangeAction, CommentAction, CommentEvent, CommentKind, CommentRef, ForgeEvent, JobEvent, PressEvent, Pressed,
     PushEvent,
 };
+pub use flake::{Evidence, Issue, IssueEvent, LabelOrigin, QueueEvent, Seen, Unasked};
 pub use ids::{CommitSha, DeliveryId, DispatchKey, ForgeName, JobName, NotASha, RunRef, RunnerName};
 pub use job::{Conclusion, Job, JobObservation, JobState, ListedJob, Origin, RunHandle, RunObservation, RunOrder};
 pub use people::{Actor, Role, Team, UnknownRole};

@@ -239,6 +239,9 @@ pub struct Retry {
     /// Its place among several runs that were asked for at once.
     #[serde(default)]
     pub series: Option<Series>,
+    /// Why it was begun without being asked; none when somebody asked.
+    #[serde(default)]
+    pub unasked: Option<super::Unasked>,
     /// The comment that asked.
     pub comment: Option<CommentRef>,
     /// Whether that comment is visible to members only: who asked, and that somebody did, is then for members, too.

@@ -56,7 +56,11 @@ impl World {
         let result = match &delivery.event {
             ForgeEvent::Comment(comment) => self.work_on_comment(forge.as_ref(), delivery, comment).await,
             ForgeEvent::Press(press) => self.work_on_press(forge.as_ref(), delivery, press).await,
-            ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) | ForgeEvent::Push(_) => Ok(()),
+            ForgeEvent::Change { .. }
+            | ForgeEvent::Jobs(_)
+            | ForgeEvent::Push(_)
+            | ForgeEvent::Issue(_)
+            | ForgeEvent::Queue(_) => Ok(()),
         };
         match result {
             Ok(()) => Ok(true),
@@ -445,6 +449,7 @@ impl World {
             overrides: if item.asked { wish.overrides.clone() } else { BTreeMap::new() },
             number,
             series,
+            unasked: None,
             comment: asked.comment.clone(),
             internal: asked.internal,
             also: Vec::new(),

@@ -28,7 +28,7 @@ impl World {
                     tx.put_repo(&push.repo).await?;
                     tx.put_branch(&push.repo.key, &push.branch, &push.sha, push.at).await?;
                 }
-                ForgeEvent::Comment(_) | ForgeEvent::Press(_) => {}
+                ForgeEvent::Comment(_) | ForgeEvent::Press(_) | ForgeEvent::Issue(_) | ForgeEvent::Queue(_) => {}
             }
             tx.done(fact.row, None).await?;
         }

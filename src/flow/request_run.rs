@@ -158,6 +158,7 @@ impl World {
             overrides: BTreeMap::new(),
             number: 0, // a described run repeats nothing
             series: None,
+            unasked: None,
             comment: None,
             internal: false,
             also: Vec::new(),

@@ -6,8 +6,8 @@ use http::HeaderMap;
 
 use super::CallError;
 use crate::domain::{
-    Actor, Change, ChangeKey, CommentRef, CommitSha, DeliveryId, ForgeEvent, ForgeName, JobObservation, Repo, Role,
-    Team, Timestamp,
+    Actor, Change, ChangeKey, CommentRef, CommitSha, DeliveryId, ForgeEvent, ForgeName, Issue, JobObservation, Repo,
+    Role, Team, Timestamp,
 };
 
 /// Which kind of forge.
@@ -146,6 +146,19 @@ pub struct ReportPost {
     pub internal: bool,
 }
 
+/// An issue to open or to change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuePost {
+    /// The one to change; none opens a new one.
+    pub number: Option<u64>,
+    /// Its title; none leaves it as it is.
+    pub title: Option<String>,
+    /// Its text, Markdown; none leaves it as it is.
+    pub body: Option<String>,
+    /// Labels that it shall carry beside those that it has.
+    pub labels: Vec<String>,
+}
+
 /// A small text file on the default branch of a repository, as it stands now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileNow {
@@ -280,6 +293,39 @@ pub trait Forge: Send + Sync {
     /// # Errors
     /// As every call.
     async fn post_report(&self, repo: &Repo, change: &ChangeKey, post: &ReportPost) -> Result<u64, CallError>;
+
+    /// The open issues that carry a label, oldest first. All pages; changes are not issues.
+    ///
+    /// # Errors
+    /// As every call.
+    async fn labelled_issues(&self, _repo: &Repo, _label: &str) -> Result<Vec<Issue>, CallError> {
+        Err(CallError::refused("issues cannot be read here"))
+    }
+
+    /// An issue as it is now; none when there is none of that number, or it is a change.
+    ///
+    /// # Errors
+    /// As every call.
+    async fn issue(&self, _repo: &Repo, _number: u64) -> Result<Option<Issue>, CallError> {
+        Err(CallError::refused("issues cannot be read here"))
+    }
+
+    /// Opens an issue, or changes an existing one: its text, and labels that it shall carry beside its own.
+    ///
+    /// # Errors
+    /// As every call. Opening may have worked after [`CallError::Unknown`].
+    async fn put_issue(&self, _repo: &Repo, _post: &IssuePost) -> Result<Issue, CallError> {
+        Err(CallError::refused("issues cannot be written here"))
+    }
+
+    /// Creates or edits our one comment on an issue and says which it is. A comment that is not known is looked for by its
+    /// marker first.
+    ///
+    /// # Errors
+    /// As every call.
+    async fn post_issue_comment(&self, _repo: &Repo, _number: u64, _post: &ReportPost) -> Result<u64, CallError> {
+        Err(CallError::refused("issues cannot be written here"))
+    }
 
     /// Comments on changes since a time, oldest first, as events to store: those that no webhook brought are among them.
     ///

@@ -12,8 +12,8 @@ mod signature;
 pub use call::CallError;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use forge::{
-    CheckPost, Decoded, FileNow, Forge, ForgeKind, PostedStatus, Reaction, ReportPost, StatusPost, StatusState, Wanted,
-    WebhookError, WebhookRequest,
+    CheckPost, Decoded, FileNow, Forge, ForgeKind, IssuePost, PostedStatus, Reaction, ReportPost, StatusPost,
+    StatusState, Wanted, WebhookError, WebhookRequest,
 };
 pub use runner::{
     Abilities, DEFINITION, DispatchError, DispatchOrder, Found, JobOrder, LogTail, Runner, RunnerKind, Started,

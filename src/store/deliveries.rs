@@ -369,6 +369,10 @@ fn lane_of(event: &ForgeEvent) -> Option<String> {
     match event {
         ForgeEvent::Comment(comment) => Some(format!("{forge}/{repo}/{}", comment.change.number)),
         ForgeEvent::Press(press) => Some(format!("{forge}/{repo}/{}", press.sha)),
-        ForgeEvent::Change { .. } | ForgeEvent::Jobs(_) | ForgeEvent::Push(_) => None,
+        ForgeEvent::Change { .. }
+        | ForgeEvent::Jobs(_)
+        | ForgeEvent::Push(_)
+        | ForgeEvent::Issue(_)
+        | ForgeEvent::Queue(_) => None,
     }
 }

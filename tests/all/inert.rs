@@ -220,6 +220,7 @@ fn retry(job: &str, text: &str, state: RetryState) -> Retry {
         overrides: BTreeMap::from([(text.to_owned(), text.to_owned())]),
         number: 1,
         series: None,
+        unasked: None,
         comment: None,
         internal: false,
         also: vec![JobName::new(text)],

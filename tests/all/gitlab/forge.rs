@@ -229,6 +229,8 @@ async fn every_webhook_of_the_sandbox_is_authentic_and_readable() {
             }
             ForgeEvent::Press(press) => panic!("{press:?}"),
             ForgeEvent::Push(push) => panic!("{push:?}"),
+            ForgeEvent::Issue(issue) => panic!("{issue:?}"),
+            ForgeEvent::Queue(entry) => panic!("{entry:?}"),
         }
     }
     assert_eq!((comments, changes), (2, 6), "two hooks: one comment; opened, pushed, closed");
