@@ -81,6 +81,7 @@ pub enum Ask {
 pub struct Authorised {
     asker: Asker,
     trusted_head: bool,
+    may_test: bool,
     approvers: String,
 }
 
@@ -98,6 +99,11 @@ impl Authorised {
     /// Whether the head may run code that never ran on it: it is no fork's, or it was approved.
     pub const fn trusted_head(&self) -> bool {
         self.trusted_head
+    }
+
+    /// Whether the same asker may start what never ran on this head.
+    pub const fn may_test(&self) -> bool {
+        self.may_test
     }
 
     /// Who can approve a head, for texts.
@@ -123,15 +129,21 @@ pub fn authorise(ask: Ask, change: &Change, asker: &Asker, rights: &Rights) -> R
     let is_author = change.author.as_ref().is_some_and(|a| a.id == asker.actor.id);
     let (word, exempt) = match ask {
         Ask::Retest => ("retest", rights.retest_author && is_author && trusted_head),
-        Ask::Force => ("retest --force", false),
+        Ask::Force => ("retest with --force, all or times=", false),
         Ask::Test => ("test", false),
         Ask::Cancel { own } => ("cancel", own),
         Ask::OkToTest => ("ok-to-test", false),
-        Ask::Help => ("help", is_author),
+        Ask::Help => ("help, /jobs and /why", is_author),
     };
     let unmet = rights.need(ask).unmet(asker).filter(|_| !exempt);
     let Some(unmet) = unmet else {
-        return Ok(Authorised { asker: asker.clone(), trusted_head, approvers: rights.ok_to_test.to_string() });
+        let may_test = rights.need(Ask::Test).unmet(asker).is_none();
+        return Ok(Authorised {
+            asker: asker.clone(),
+            trusted_head,
+            may_test,
+            approvers: rights.ok_to_test.to_string(),
+        });
     };
     let author_of_fork = ask == Ask::Retest && rights.retest_author && is_author && !trusted_head;
     let hint = if author_of_fork {

@@ -3,7 +3,7 @@
 //! Pure. **Invariant:** a job of the result waits for every needed job that has not passed, and either the whole chain of
 //! a job is in the result or nothing of it. Read next: `plan.rs`, which asks for it; `flow/needs.rs`, which waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::authorise::Authorised;
 use super::inert::code;
@@ -21,42 +21,70 @@ enum Visited {
     Coming,
 }
 
-/// Walks needs, depth first, and collects what must be started in that order.
+/// Longest chain that is followed: a longer one is a mistake in the declarations, or made to hurt.
+const DEPTH_MAX: usize = 100;
+
+/// Walks needs, depth first, and collects what must be started in that order. What was found out about a job holds for
+/// every later walk of the same plan.
 #[derive(Debug)]
 pub(super) struct Closure<'s> {
     snapshot: &'s Snapshot,
     wish: &'s Wish<'s>,
     proof: &'s Authorised,
+    by_name: HashMap<&'s JobName, Vec<usize>>,
     path: Vec<usize>,
-    visited: BTreeMap<usize, Visited>,
+    visited: BTreeMap<usize, Result<Visited, Left>>,
+    /// What this walk has found to be coming.
+    fresh: Vec<usize>,
     start: Vec<StartItem>,
 }
 
 impl<'s> Closure<'s> {
-    /// A walk that takes the jobs in `started` for under way.
-    pub(super) fn new(
-        snapshot: &'s Snapshot,
-        wish: &'s Wish<'s>,
-        proof: &'s Authorised,
-        started: &BTreeSet<usize>,
-    ) -> Self {
-        let visited = started.iter().map(|at| (*at, Visited::Coming)).collect();
-        Self { snapshot, wish, proof, path: Vec::new(), visited, start: Vec::new() }
+    /// A walker over the jobs of a snapshot.
+    pub(super) fn new(snapshot: &'s Snapshot, wish: &'s Wish<'s>, proof: &'s Authorised) -> Self {
+        let mut by_name: HashMap<&JobName, Vec<usize>> = HashMap::new();
+        if wish.with_needs {
+            for (at, view) in snapshot.jobs.iter().enumerate() {
+                by_name.entry(&view.job.newest.name).or_default().push(at);
+            }
+        }
+        let (path, visited, fresh, start) = Default::default();
+        Self { snapshot, wish, proof, by_name, path, visited, fresh, start }
+    }
+
+    /// A job that this plan starts on its own: others may wait for it.
+    pub(super) fn starts(&mut self, at: usize) {
+        self.visited.insert(at, Ok(Visited::Coming));
     }
 
     /// The chain that ends with a job that was asked for, in the order of starting.
     ///
     /// # Errors
     /// Why it cannot be: the job itself, or one that it needs.
-    pub(super) fn of(mut self, at: usize, named: bool) -> Result<Vec<StartItem>, Left> {
+    pub(super) fn of(&mut self, at: usize, named: bool) -> Result<Vec<StartItem>, Left> {
         let Some(view) = self.snapshot.jobs.get(at) else { return Ok(Vec::new()) };
-        let why = match view.job.newest.state {
-            JobState::Skipped | JobState::Missing => format!("{} on this head", view.job.newest.state),
-            _ => wanted(view, named, self.wish)?,
-        };
-        changeable(view, self.wish, self.proof)?;
-        self.chain(at, why)?;
-        Ok(self.start)
+        self.fresh.clear();
+        let walked = match view.job.newest.state {
+            JobState::Skipped => Ok(format!("{} on this head", JobState::Skipped)),
+            _ => wanted(view, named, self.wish),
+        }
+        .and_then(|why| changeable(view, self.wish, self.proof).and_then(|()| self.chain(at, why)));
+        self.path.clear();
+        let items = std::mem::take(&mut self.start);
+        match walked {
+            Ok(_) => Ok(items),
+            Err(left) => {
+                self.take_back();
+                Err(left)
+            }
+        }
+    }
+
+    /// The chain of the last walk is not started after all.
+    pub(super) fn take_back(&mut self) {
+        for at in self.fresh.drain(..) {
+            self.visited.remove(&at);
+        }
     }
 
     /// A needed job: whether it has to run is told by its state.
@@ -65,7 +93,7 @@ impl<'s> Closure<'s> {
             return Err(self.circle(at));
         }
         if let Some(known) = self.visited.get(&at) {
-            return Ok(*known);
+            return known.clone();
         }
         let Some(view) = self.snapshot.jobs.get(at) else { return Ok(Visited::Met) };
         let state = view.job.newest.state;
@@ -73,9 +101,9 @@ impl<'s> Closure<'s> {
             || state == JobState::Running
             || (state == JobState::Pending && !view.job.newest.manual);
         let found = if under_way {
-            Visited::Coming
+            Ok(Visited::Coming)
         } else if state == JobState::Passed && !remake {
-            Visited::Met
+            return Ok(Visited::Met);
         } else {
             let why = if state == JobState::Passed {
                 "passed, but what it made is gone".to_owned()
@@ -83,15 +111,21 @@ impl<'s> Closure<'s> {
                 state.to_string()
             };
             self.chain(at, format!("{why}, and needed by {}", code(behind.as_str())))
-                .map_err(|(_, text)| because_of(view, &text))?
+                .map_err(|(_, text)| because_of(view, &text))
         };
-        self.visited.insert(at, found);
-        Ok(found)
+        if found.is_ok() {
+            self.fresh.push(at);
+        }
+        self.visited.insert(at, found.clone());
+        found
     }
 
     /// Starts what a job needs, then the job.
     fn chain(&mut self, at: usize, why: String) -> Result<Visited, Left> {
         let Some(view) = self.snapshot.jobs.get(at) else { return Ok(Visited::Met) };
+        if self.path.len() >= DEPTH_MAX {
+            return Err((Reason::NotStandalone, format!("the chain of its needs is longer than {DEPTH_MAX} jobs")));
+        }
         let (needs, remake) = needs_of(view)?;
         self.path.push(at);
         let mut after = Vec::new();
@@ -109,10 +143,26 @@ impl<'s> Closure<'s> {
         }
         self.path.pop();
         if after.is_empty() || !self.runs_along(view) {
+            self.may_start(view, after.is_empty())?;
             let near = startable(view, self.snapshot, self.wish, self.proof)?;
             self.start.push(StartItem { at, why: why + &near, after, asked: self.path.is_empty() });
         }
         Ok(Visited::Coming)
+    }
+
+    /// A needed job is no way round the right for `/test`: what waits for a person, never ran, or was skipped although
+    /// nothing before it failed, is started by those alone who may start it by name.
+    fn may_start(&self, view: &JobView, needs_nothing: bool) -> Result<(), Left> {
+        let untold = match view.job.newest.state {
+            JobState::Missing => !view.job.required,
+            JobState::Skipped => needs_nothing,
+            _ => view.job.newest.manual,
+        };
+        if !untold || self.proof.may_test() {
+            return Ok(());
+        }
+        let text = format!("nothing has started it on this head, which takes the right for {}", code("/test"));
+        Err((Reason::NotReported, text))
     }
 
     /// Whether its runner starts it by itself once the jobs before it have passed.
@@ -124,9 +174,10 @@ impl<'s> Closure<'s> {
 
     /// A job by name: of the same workflow or pipeline where there is one.
     fn find(&self, by: &JobView, name: &JobName) -> Option<usize> {
-        let named = || self.snapshot.jobs.iter().enumerate().filter(|(_, v)| v.job.newest.name == *name);
-        let close = named().find(|(_, v)| v.job.newest.scope == by.job.newest.scope);
-        close.or_else(|| named().next()).map(|(at, _)| at)
+        let named = self.by_name.get(name)?;
+        let scope = |at: &usize| self.snapshot.jobs.get(*at).map(|view| view.job.newest.scope.as_str());
+        let close = named.iter().find(|at| scope(at) == Some(by.job.newest.scope.as_str()));
+        close.or(named.first()).copied()
     }
 
     fn circle(&self, at: usize) -> Left {

@@ -167,17 +167,24 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
     let mut plan = Plan::default();
     words_without_jobs(&picked, wish, snapshot, &mut plan);
     let (mut started, mut before) = (BTreeSet::new(), Vec::new());
+    let mut closure = Closure::new(snapshot, wish, proof);
+    let full = |before: &[usize], new: &[usize]| reached(snapshot, wish.times, (before, new), proof.asker().role);
     for (&at, &named) in &picked.jobs {
         let Some(view) = snapshot.jobs.get(at).filter(|_| !started.contains(&at)) else { continue };
-        let verdict = if wish.with_needs && is_chained(view) && view.open.is_none() {
-            Closure::new(snapshot, wish, proof, &started).of(at, named)
+        let chained = wish.with_needs && is_chained(view) && view.open.is_none();
+        let verdict = if chained {
+            // A plan that is full already is not worth a walk.
+            full(&before, &[at]).map_or_else(|| closure.of(at, named), Err)
         } else {
             judge(view, named, snapshot, wish, proof)
                 .map(|why| vec![StartItem { at, why, after: Vec::new(), asked: true }])
         };
         let verdict = verdict.and_then(|items| {
             let new: Vec<usize> = items.iter().map(|item| item.at).collect();
-            reached(snapshot, wish.times, (&before, &new), proof.asker().role).map_or(Ok(items), Err)
+            full(&before, &new).map_or(Ok(items), |left| {
+                closure.take_back();
+                Err(left)
+            })
         });
         match verdict {
             Ok(items) => {
@@ -185,6 +192,7 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
                     plan.leave.push(runs_along(view));
                 }
                 started.extend(items.iter().map(|item| item.at));
+                closure.starts(at);
                 before.extend(items.iter().map(|item| item.at));
                 plan.start.extend(items);
             }

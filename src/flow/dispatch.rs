@@ -399,6 +399,9 @@ impl World {
         }
         retry.due_at = now.plus(error.wait(retry.tries)).min(retry.deadline_at);
         tx.put_retry(retry, None).await?;
+        if !retry.state.is_open() {
+            self.release_waiting(tx, retry, now).await?;
+        }
         Ok(())
     }
 

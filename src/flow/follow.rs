@@ -185,6 +185,7 @@ impl World {
                 retry.cause = Some("no answer, and the runner cannot be asked".into());
                 self.metrics.retry_ended(retry.runner.as_str(), "lost");
                 tx.put_retry(&retry, None).await?;
+                self.release_waiting(&mut tx, &retry, now).await?;
             }
         }
         tx.want_report(&retry.change, &retry.sha, now.plus(self.rules.report_delay)).await?;

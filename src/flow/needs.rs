@@ -14,33 +14,48 @@ pub(super) enum Needs {
     /// All have passed.
     Met,
     /// At least one is still to end.
-    Open,
-    /// One ended otherwise and nobody runs it again.
-    Failed(JobName, JobState),
+    Open {
+        /// Whether a retry of ours is on it, which has a deadline of its own.
+        followed: bool,
+    },
+    /// One ended otherwise and nobody runs it again: how it ended.
+    Failed(JobName, String),
 }
 
 impl World {
-    /// How the jobs stand that a retry waits for.
+    /// How the jobs stand that a retry waits for. A need that was to be run again counts by that retry, not by an older
+    /// success, unless it has passed since.
     pub(super) async fn needs_of(&self, retry: &Retry, needs: &[JobName]) -> Result<Needs, FlowError> {
         let names = needs.iter().map(ToString::to_string).collect();
         let jobs = self.store.jobs(&retry.change.repo, &retry.sha, &JobQuery::Named(names)).await?;
         let retries = self.store.retries_of(&retry.change, &retry.sha).await?;
-        let mut all = Needs::Met;
+        let (mut open, mut followed) = (false, false);
         for need in needs {
-            if retries.iter().any(|r| r.job == *need && r.state.is_open()) {
-                all = Needs::Open;
-                continue;
-            }
+            let since = |r: &&Retry| r.job == *need && r.ended_at.is_none_or(|at| at >= retry.created_at);
+            let latest = retries.iter().filter(since).max_by_key(|r| r.id);
             let named = || jobs.iter().filter(|job| job.newest.name == *need);
-            let close = named().find(|job| job.newest.scope == retry.scope).or_else(|| named().next());
-            match close.map(|job| job.newest.state) {
-                Some(JobState::Passed) => {}
-                Some(state) if state.is_restartable() => return Ok(Needs::Failed(need.clone(), state)),
-                // Skipped so far, or not heard of: what starts it may be on its way. The deadline ends the wait.
-                Some(_) | None => all = Needs::Open,
+            let job = named().find(|job| job.newest.scope == retry.scope).or_else(|| named().next());
+            let state = job.map(|job| job.newest.state);
+            match latest.map(|r| (&r.state, r.ended_at)) {
+                Some((RetryState::Finished(Conclusion::Passed), _)) => {}
+                Some((closed, Some(ended))) => {
+                    let again = job.is_some_and(|job| job.newest.at > ended);
+                    match state {
+                        Some(JobState::Passed) if again => {}
+                        Some(JobState::Pending | JobState::Running) if again => open = true,
+                        _ => return Ok(Needs::Failed(need.clone(), ended_as(closed))),
+                    }
+                }
+                Some((_, None)) => (open, followed) = (true, true),
+                None => match state {
+                    Some(JobState::Passed) => {}
+                    Some(state) if state.is_restartable() => return Ok(Needs::Failed(need.clone(), state.to_string())),
+                    // Skipped so far, or not heard of: what starts it may be on its way. The deadline ends the wait.
+                    Some(_) | None => open = true,
+                },
             }
         }
-        Ok(all)
+        Ok(if open { Needs::Open { followed } } else { Needs::Met })
     }
 
     /// Lets a due retry go that waited for jobs, keeps it waiting, or ends it. True when it may be claimed.
@@ -52,8 +67,14 @@ impl World {
         now: Timestamp,
     ) -> Result<bool, FlowError> {
         match self.needs_of(retry, needs).await? {
-            Needs::Met => return Ok(true),
-            Needs::Open => {
+            Needs::Met => {
+                retry.deadline_at = self.deadline_from(retry, now); // its own time begins now
+                return Ok(true);
+            }
+            Needs::Open { followed } => {
+                if followed {
+                    retry.deadline_at = self.deadline_from(retry, now);
+                }
                 retry.due_at = now.plus(self.poll_after(retry)).min(retry.deadline_at);
                 retry.tries = retry.tries.saturating_add(1);
                 tx.put_retry(retry, None).await?;
@@ -79,6 +100,11 @@ impl World {
             }
         }
         Ok(false)
+    }
+
+    /// When a retry expires whose time begins now.
+    fn deadline_from(&self, retry: &Retry, now: Timestamp) -> Timestamp {
+        self.runner(&retry.runner).map_or(retry.deadline_at, |entry| now.plus(entry.deadline))
     }
 
     /// Something of this revision ended: those that wait for jobs of it look again.
@@ -131,5 +157,13 @@ impl World {
             self.wake.dispatch.notify_one();
         }
         Ok(())
+    }
+}
+
+/// How a retry ended, for people.
+fn ended_as(state: &RetryState) -> String {
+    match state {
+        RetryState::Finished(end) => end.state().to_string(),
+        other => other.word().to_owned(),
     }
 }
