@@ -87,6 +87,9 @@ pub(super) fn policy(file: &Path) -> anyhow::Result<ExitCode> {
         anyhow::bail!("the policy `{}` cannot be used:\n{}", file.display(), faults.join("\n"));
     }
     super::print_line(&policy.summary())?;
+    for warning in &policy.warnings {
+        super::print_line(&format!("warning: {warning}"))?;
+    }
     super::print_line("the policy is good; it counts once it is on the default branch")
 }
 

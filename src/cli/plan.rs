@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::Operators;
 use crate::decide::{
     Ask, Asker, Authorised, Declared, JobTerms, JobView, LeaveItem, OpenRetry, Reason, Refusal, RefusalKind,
-    RunnerFacts, Snapshot, Standalone, Terms, Used, Verb, Wish, authorise, code, job_list, plan,
+    RunnerFacts, Snapshot, Standalone, Terms, Used, Verb, Wish, authorise, code, job_list, pinned, plan,
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
@@ -196,19 +196,24 @@ fn decide(input: &Input, parsed: &Parsed, terms: &Terms) -> Output {
             break;
         }
         let may = |ask| authorise(ask, &snapshot.change, &asker, &terms.rights);
+        let change = &snapshot.change;
+        let at = |sha| move |proof: Authorised| pinned(change, sha).map(|()| proof);
         match &one.command {
             Command::Retest(wish) => {
                 let forced = wish.flags.force || wish.selection.words.iter().any(Selector::is_everything);
                 let measured = wish.times.is_some_and(|n| n > 1);
-                let proof = may(if forced || measured { Ask::Force } else { Ask::Retest });
+                let proof =
+                    may(if forced || measured { Ask::Force } else { Ask::Retest }).and_then(at(wish.sha.as_deref()));
                 let own = terms.own_names(&wish.selection);
                 let wish = wish_of((Verb::Retest, forced), &own, (wish.flags, wish.times), &wish.overrides);
                 start(input, &snapshot, (&wish, proof), (&mut output, &mut taken));
             }
             Command::Test(wish) => {
+                let sha = wish.sha.as_deref();
                 let own = terms.own_names(&wish.selection);
                 let wish = wish_of((Verb::Test, false), &own, (wish.flags, wish.times), &wish.overrides);
-                start(input, &snapshot, (&wish, may(Ask::Test)), (&mut output, &mut taken));
+                let proof = may(Ask::Test).and_then(at(sha));
+                start(input, &snapshot, (&wish, proof), (&mut output, &mut taken));
             }
             Command::Jobs(_) => match may(Ask::Help) {
                 Ok(proof) => output.leave.extend(job_list(&snapshot, &proof).iter().map(left)),

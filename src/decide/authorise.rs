@@ -117,6 +117,20 @@ fn is_trusted(change: &Change) -> bool {
     !change.from_fork || change.approved_head.as_ref() == Some(&change.head)
 }
 
+/// Whether the commit that a command is pinned to is the head.
+///
+/// # Errors
+/// When it is another one.
+pub fn pinned(change: &Change, sha: Option<&str>) -> Result<(), Refusal> {
+    match sha {
+        Some(sha) if !change.head.starts_with(sha) => {
+            let text = format!("the head is {}, not {}", code(change.head.short()), code(sha));
+            Err(Refusal::new(RefusalKind::NotThisHead, text))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Decides whether the asker may do it.
 ///
 /// An author may retest a trusted head where that is allowed, and may always read what concerns the own change; who asked

@@ -146,12 +146,18 @@ impl Used {
     }
 }
 
-/// Which limit would be passed by starting the jobs at `new` of the snapshot, `times` each, after those at `before`;
-/// none when none.
+/// A job to be started, by its place in the snapshot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Starts {
+    pub at: usize,
+    /// How often, one run after the other.
+    pub runs: u32,
+}
+
+/// Which limit would be passed by starting `new` after `before`; none when none.
 pub(super) fn reached(
     snapshot: &Snapshot,
-    times: u32,
-    (before, new): (&[usize], &[usize]),
+    (before, new): (&[Starts], &[Starts]),
     role: Role,
 ) -> Option<(Reason, String)> {
     let limits = &snapshot.limits;
@@ -167,7 +173,7 @@ pub(super) fn reached(
     if limits.exempt.is_some_and(|least| role >= least) {
         return None;
     }
-    let views = || new.iter().filter_map(|at| snapshot.jobs.get(*at));
+    let views = || new.iter().filter_map(|one| snapshot.jobs.get(one.at));
     let used_up = views().find(|view| view.wishes >= limits.job_and_head.max).map(|view| {
         let text = format!(
             "retried {} times on this head, which is the most that {} allows ({}); push, or {}",
@@ -180,7 +186,7 @@ pub(super) fn reached(
     });
     used_up
         .or_else(|| views().find_map(|view| cooling_down(snapshot, view)))
-        .or_else(|| window_full(snapshot, times, (before, new)))
+        .or_else(|| window_full(snapshot, (before, new)))
 }
 
 fn cooling_down(snapshot: &Snapshot, view: &JobView) -> Option<(Reason, String)> {
@@ -208,12 +214,12 @@ struct Window<'w> {
     figure: Figure,
     used: Count,
     /// Retries of this command that count, too: those planned before, and those to be planned.
-    planned: (usize, usize),
+    planned: (u32, u32),
 }
 
-fn window_full(snapshot: &Snapshot, times: u32, (before, new): (&[usize], &[usize])) -> Option<(Reason, String)> {
+fn window_full(snapshot: &Snapshot, (before, new): (&[Starts], &[Starts])) -> Option<(Reason, String)> {
     let (limits, used) = (&snapshot.limits, &snapshot.used);
-    let all = (before.len(), new.len());
+    let all = (runs(before), runs(new));
     let window = |who, within, key, figure, used| Window { who, within, key, figure, used, planned: all };
     let mut windows = vec![
         window("this change", HOUR, "retries_per_change_per_hour", limits.change_hour, used.change_hour),
@@ -225,13 +231,12 @@ fn window_full(snapshot: &Snapshot, times: u32, (before, new): (&[usize], &[usiz
     if limits.runner_day.is_set() {
         windows.extend(of_runners(snapshot, (before, new)));
     }
-    let many = |jobs: usize| u32::try_from(jobs).unwrap_or(u32::MAX).saturating_mul(times.max(1));
     let full = |w: &&Window<'_>| {
-        let total = w.used.retries.saturating_add(many(w.planned.0)).saturating_add(many(w.planned.1));
+        let total = w.used.retries.saturating_add(w.planned.0).saturating_add(w.planned.1);
         w.figure.is_set() && total > w.figure.max
     };
     let Window { who, within, key, figure, used, planned } = windows.iter().find(full)?;
-    let had = used.retries.saturating_add(many(planned.0));
+    let had = used.retries.saturating_add(planned.0);
     let free = used.leaves_first.unwrap_or(snapshot.now).plus(*within);
     let text = format!(
         "{who} had {had} retries within the last {}, and {} is the most that {} allows ({}); there is room again {}; {}",
@@ -245,11 +250,16 @@ fn window_full(snapshot: &Snapshot, times: u32, (before, new): (&[usize], &[usiz
     Some((Reason::Limited, text))
 }
 
+/// How many runs that is.
+fn runs<'s>(starts: impl IntoIterator<Item = &'s Starts>) -> u32 {
+    starts.into_iter().fold(0, |sum, one| sum.saturating_add(one.runs))
+}
+
 /// The windows of the runners that would get the new jobs.
-fn of_runners<'s>(snapshot: &'s Snapshot, (before, new): (&[usize], &[usize])) -> Vec<Window<'s>> {
-    let runner = |at: &usize| snapshot.jobs.get(*at).and_then(|view| view.job.runner.as_ref());
+fn of_runners<'s>(snapshot: &'s Snapshot, (before, new): (&[Starts], &[Starts])) -> Vec<Window<'s>> {
+    let runner = |one: &Starts| snapshot.jobs.get(one.at).and_then(|view| view.job.runner.as_ref());
     let names: BTreeSet<&RunnerName> = new.iter().filter_map(runner).collect();
-    let on = |at: &[usize], name| at.iter().filter(|at| runner(at) == Some(name)).count();
+    let on = |starts: &[Starts], name| runs(starts.iter().filter(|one| runner(one) == Some(name)));
     let window = |name: &&'s RunnerName| Window {
         who: "its runner",
         within: DAY,

@@ -17,7 +17,7 @@ mod standalone;
 mod terms;
 
 pub use answer::{Answer, AnswerLine};
-pub use authorise::{Ask, Authorised, Rights, authorise};
+pub use authorise::{Ask, Authorised, Rights, authorise, pinned};
 pub use inert::{code, link, plain, plain_words, recorded};
 pub use limits::{Count, DAY, Figure, HOUR, Limits, SetBy, Used};
 pub use need::{Asker, Grant, Need};

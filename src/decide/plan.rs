@@ -11,7 +11,7 @@ use retest_commands::Selection;
 use super::authorise::Authorised;
 use super::closure::Closure;
 use super::inert::code;
-use super::limits::{Limits, Used, reached};
+use super::limits::{Limits, Starts, Used, reached};
 use super::reason::Reason;
 use super::select::{Picked, pick};
 use super::standalone::Standalone;
@@ -168,32 +168,37 @@ pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
     words_without_jobs(&picked, wish, snapshot, &mut plan);
     let (mut started, mut before) = (BTreeSet::new(), Vec::new());
     let mut closure = Closure::new(snapshot, wish, proof);
-    let full = |before: &[usize], new: &[usize]| reached(snapshot, wish.times, (before, new), proof.asker().role);
+    let full = |before: &[Starts], new: &[Starts]| reached(snapshot, (before, new), proof.asker().role);
     for (&at, &named) in &picked.jobs {
         let Some(view) = snapshot.jobs.get(at).filter(|_| !started.contains(&at)) else { continue };
         let chained = wish.with_needs && is_chained(view) && view.open.is_none();
         let verdict = if chained {
             // A plan that is full already is not worth a walk.
-            full(&before, &[at]).map_or_else(|| closure.of(at, named), Err)
+            full(&before, &[Starts { at, runs: 1 }]).map_or_else(|| closure.of(at, named), Err)
         } else {
             judge(view, named, snapshot, wish, proof)
                 .map(|why| vec![StartItem { at, why, after: Vec::new(), asked: true }])
         };
         let verdict = verdict.and_then(|items| {
-            let new: Vec<usize> = items.iter().map(|item| item.at).collect();
-            full(&before, &new).map_or(Ok(items), |left| {
-                closure.take_back();
-                Err(left)
-            })
+            // Only what was asked for runs several times; what it needs runs once.
+            let runs = |item: &StartItem| if item.asked { wish.times.max(1) } else { 1 };
+            let new: Vec<Starts> = items.iter().map(|item| Starts { at: item.at, runs: runs(item) }).collect();
+            match full(&before, &new) {
+                None => Ok((items, new)),
+                Some(left) => {
+                    closure.take_back();
+                    Err(left)
+                }
+            }
         });
         match verdict {
-            Ok(items) => {
+            Ok((items, new)) => {
                 if !items.iter().any(|item| item.at == at) {
                     plan.leave.push(runs_along(view));
                 }
                 started.extend(items.iter().map(|item| item.at));
                 closure.starts(at);
-                before.extend(items.iter().map(|item| item.at));
+                before.extend(new);
                 plan.start.extend(items);
             }
             Err((reason, text)) => {
@@ -253,8 +258,9 @@ fn judge(
 ) -> Result<String, Left> {
     if let Some(open) = &view.open {
         let text = format!(
-            "a retry of it is under way ({}); joined",
-            super::inert::link(open.state.for_people(), open.url.as_deref())
+            "a retry of it is under way ({}); joined{}",
+            super::inert::link(open.state.for_people(), open.url.as_deref()),
+            not_taken(wish)
         );
         return Err((Reason::Joined, text));
     }
@@ -263,6 +269,19 @@ fn judge(
     stands_alone(view)?;
     changeable(view, wish, proof)?;
     Ok(why + &near)
+}
+
+/// What a wish that joins another does not get.
+fn not_taken(wish: &Wish<'_>) -> String {
+    let mut what = Vec::new();
+    if wish.times > 1 {
+        what.push(code(&format!("times={}", wish.times)));
+    }
+    what.extend(wish.overrides.iter().map(|(key, value)| code(&format!("{key}={value}"))));
+    if what.is_empty() {
+        return String::new();
+    }
+    format!(", but {} is not part of it: ask for that once it is over", what.join(", "))
 }
 
 /// Whether its runner takes it now, whatever it needs; with what should be known before a limit bites.

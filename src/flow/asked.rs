@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use retest_commands::{Command, OkToTest, Parsed, Retest};
+use retest_commands::{Command, OkToTest, Parsed};
 
 use super::lines::{asks_of, whole};
 use super::policy::InForce;
@@ -103,22 +103,9 @@ impl World {
             Some(view) => view.used.clone(),
             None => self.store.used(&asked.change.key, asked.actor.id, limits, self.now()).await?,
         };
-        used.add_planned(planned.iter().map(|retry| &retry.runner));
+        let runs = |retry: &Retry| retry.series.map_or(1, |series| series.of) as usize;
+        used.add_planned(planned.iter().flat_map(|retry| std::iter::repeat_n(&retry.runner, runs(retry))));
         Ok(used)
-    }
-}
-
-/// Whether a pinned commit is the head.
-///
-/// # Errors
-/// When it is another one.
-pub(super) fn pinned(asked: &Asked<'_>, wish: &Retest) -> Result<(), Refusal> {
-    match &wish.sha {
-        Some(sha) if !asked.change.head.starts_with(sha) => {
-            let text = format!("the head is {}, not {}", code(asked.change.head.short()), code(sha));
-            Err(Refusal::new(RefusalKind::NotThisHead, text))
-        }
-        _ => Ok(()),
     }
 }
 

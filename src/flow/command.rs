@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use retest_commands::{Command, Grammar, Parsed, ParsedCommand, Retest};
 
-use super::asked::{Approval, Asked, TRIES_MAX, approve, pinned};
+use super::asked::{Approval, Asked, TRIES_MAX, approve};
 use super::lines::{
     as_retest, cancel_lines, cancelled, dispatch_key, forced, help_lines, leave_line, line, mistake_line, refusal_line,
     right_of, started_text, title, whole,
@@ -19,7 +19,7 @@ use super::snapshot::{AskError, job_query};
 use super::world::{EditedComments, FlowError, World};
 use crate::decide::{
     AnswerLine, Ask, Authorised, JobView, Needed, Readers, Reason, Refusal, RefusalKind, Snapshot, StartItem, Terms,
-    Verb, Wish, authorise, code, job_list, needed,
+    Verb, Wish, authorise, code, job_list, needed, pinned,
 };
 use crate::domain::{
     Change, ChangeAction, CommentAction, CommentEvent, CommitSha, ForgeEvent, PressEvent, Pressed, Retry, RetryId,
@@ -360,7 +360,7 @@ impl World {
         proof: Result<Authorised, Refusal>,
         (retries, outcome): (&mut Vec<Retry>, &mut Outcome),
     ) -> Result<Result<Vec<AnswerLine>, Refusal>, AskError> {
-        let proof = match proof.and_then(|proof| pinned(asked, wish).map(|()| proof)) {
+        let proof = match proof.and_then(|proof| pinned(&asked.change, wish.sha.as_deref()).map(|()| proof)) {
             Ok(proof) => proof,
             Err(refusal) => return Ok(Err(refusal)),
         };

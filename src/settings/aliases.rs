@@ -91,6 +91,18 @@ fn pack(name: &str) -> Vec<Alias> {
     aliases.into_iter().map(|a| Alias { phrase: a.phrase, means: a.means }).collect()
 }
 
+/// What an alias does to one of our own commands; none when it leaves them as they are. A phrase that is a command already
+/// may add arguments to it (`/test` for `/test all`) and may not make another one of it.
+pub(super) fn usurps(phrase: &str, means: &str) -> Option<String> {
+    let mut words = phrase.split_whitespace();
+    let name = words.next()?.strip_prefix('/')?.to_lowercase();
+    let bare = words.next().is_none_or(|word| word == "*");
+    let meant = means.split_whitespace().next().unwrap_or_default();
+    let other = !meant.trim_start_matches('/').eq_ignore_ascii_case(&name);
+    let takes = bare && other && COMMANDS.contains(&name.as_str());
+    takes.then(|| format!("`/{name}` is a command already, and people would get `{means}` for it"))
+}
+
 /// Checks aliases that are given one by one.
 pub(super) fn own(check: &mut Check<'_>, raw: &[raw::Alias]) -> Vec<Alias> {
     const EXAMPLE: &str = "write { phrase = \"recheck\", means = \"/retest\" }";
@@ -128,6 +140,8 @@ pub(super) fn lint(aliases: &[Alias], on_gitlab: bool) -> Vec<(String, String)> 
         }
         if let Some(name) = slashed.filter(|word| COMMANDS.contains(word) && mine.get(1).is_some_and(|w| w == "*")) {
             found.push((alias.phrase.clone(), format!("takes the place of `/{name}` itself, whatever follows it")));
+        } else if let Some(says) = usurps(&alias.phrase, &alias.means) {
+            found.push((alias.phrase.clone(), format!("takes the place of a command: {says}")));
         }
         let everyday = EVERYDAY.contains(&first) && (mine.len() == 1 || mine.get(1).is_some_and(|w| w == "*"));
         if everyday {
@@ -197,6 +211,7 @@ mod tests {
         let table = [
             (vec![alias("/rebase *", "/retest")], true, "is taken out of the note by GitLab"),
             (vec![alias("/retest *", "/test {tail}")], false, "takes the place of `/retest` itself"),
+            (vec![alias("/Retest", "/cancel")], false, "people would get `/cancel` for it"),
             (vec![alias("retry", "/retest")], false, "everyday talk"),
             (vec![alias("recheck *", "/retest"), alias("recheck now", "/test all")], false, "is never reached"),
         ];
@@ -205,5 +220,6 @@ mod tests {
             assert!(found.iter().any(|(_, text)| text.contains(says)), "{says}: {found:?}");
         }
         assert_eq!(lint(&[alias("/rebase *", "/retest")], false), [], "GitHub has no such thing");
+        assert_eq!(lint(&[alias("/test", "/test all")], false), [], "what it is told is still that command");
     }
 }

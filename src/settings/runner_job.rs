@@ -109,6 +109,9 @@ fn job(check: &mut Check<'_>, path: &str, module: RunnerModule, raw: &raw::Job) 
             check.fault(&at(key), text, "take it out");
         }
     }
+    if raw.standalone == Some(true) && !raw.needs.is_empty() {
+        check.warn(&at("standalone"), "is true, so the `needs` beside it are never waited for; keep one of the two");
+    }
     Some(Job {
         name: selector(check, path, module, raw)?,
         overrides: raw.overrides.clone(),

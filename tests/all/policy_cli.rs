@@ -152,3 +152,51 @@ fn a_check_tells_what_this_machine_lacks() {
         assert!(told.contains(says), "{says}: {told}");
     }
 }
+
+#[test]
+fn a_policy_whose_words_would_never_be_read_as_meant_is_refused_or_warned_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |policy: &str| bot(&["check", "--policy", &file(folder.path(), "p.toml", policy)]);
+    let refused = [
+        ("[commands]\naliases = [{ phrase = \"/retest\", means = \"/cancel\" }]", "people would get `/cancel` for it"),
+        ("[[job]]\nname = \"a\"\naliases = [\"required\"]", "`required` is a word of the commands' own"),
+        ("[[job]]\nname = \"a\"\naliases = [\"runner:lab\"]", "picks jobs by where they run"),
+        ("[[job]]\nname = \"a\"\naliases = [\"lava-*\"]", "is read as a pattern"),
+        ("[[job]]\nname = \"a\"\naliases = [\"B\"]\n[[job]]\nname = \"b\"", "`B` is the name of a job"),
+    ];
+    for (policy, says) in refused {
+        let output = check(policy);
+        assert!(!output.status.success() && text(&output.stderr).contains(says), "{says}: {}", text(&output.stderr));
+    }
+    let warned = [
+        ("[commands]\naliases = [{ phrase = \"/rebase\", means = \"/retest\" }]", "taken out of the note by GitLab"),
+        ("[[job]]\nname = \"a\"\nstandalone = true\nneeds = [\"b\"]", "are never waited for"),
+    ];
+    for (policy, says) in warned {
+        let output = check(policy);
+        let told = text(&output.stdout);
+        assert!(output.status.success() && told.contains("warning: ") && told.contains(says), "{says}: {told}");
+    }
+    let more = check("[commands]\naliases = [{ phrase = \"/test\", means = \"/test all\" }]");
+    assert!(more.status.success() && !text(&more.stdout).contains("warning"), "{}", text(&more.stdout));
+}
+
+#[test]
+fn a_plan_minds_the_head_that_a_command_is_pinned_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let head = "3f2c9a1e5b7d8c6f4a2b1c0d9e8f7a6b5c4d3e2f";
+    let snapshot = format!(
+        r#"{{"forge":"github","change":{{"number":7,"head":"{head}","author":"ann","open":true}},
+            "actor":{{"login":"ann","role":"write"}},"jobs":[{{"name":"unit","runner":"lab","kind":"exec","state":"failed"}}]}}"#
+    );
+    let snapshot = file(folder.path(), "s.json", &snapshot);
+    for verb in ["retest", "test"] {
+        for (sha, starts) in [("3f2c9a1e5b7d", 1), ("4f2c9a1e5b7d", 0)] {
+            let comment = format!("/{verb} unit --sha={sha}");
+            let output = bot(&["plan", "--json", "--snapshot", &snapshot, "--comment", &comment]);
+            let plan: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            assert_eq!(plan["start"].as_array().map(Vec::len), Some(starts), "{comment}: {plan}");
+            assert_eq!(plan["refused"].is_null(), starts == 1, "{comment}: {plan}");
+        }
+    }
+}

@@ -343,8 +343,7 @@ blanks and a full stop at the end are forgiven. `/retest lava-x86`, `@bot retest
 where `commands.mention` or the bot's login has that name. What is nearly a command runs nothing and gets one hint;
 other bots' commands are passed over. [reasons.md](reasons.md) explains the words of the answers.
 
-Understood, but refused as `unsupported` by this version: `/flake`, `/autoretry`, `/override`, `/why`, `--with-needs` and
-`times=` above 1.
+Understood, but refused as `unsupported` by this version: `/flake`, `/autoretry` and `/override`.
 ";
 
 /// The document from the grammar.

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::decide::plan::tests::{names, proof, snapshot, started, view};
+use crate::decide::plan::tests::{actor, change, names, snapshot, started, view};
 use crate::decide::plan::{JobView, Plan, Snapshot, Verb, Wish, plan};
 use crate::decide::standalone::Standalone;
-use crate::decide::{Reason, states};
-use crate::domain::{JobName, JobState};
+use crate::decide::{Ask, Asker, Figure, Reason, Rights, authorise, states};
+use crate::domain::{JobName, JobState, Role};
 use retest_commands::{Selection, Selector};
 
 /// A head whose jobs need one another: name, state, needs.
@@ -30,6 +30,10 @@ fn head(jobs: &[(&str, JobState, &[&str])]) -> Snapshot {
 }
 
 fn with_needs(snapshot: &Snapshot, jobs: &[&str]) -> Plan {
+    with_needs_as(snapshot, jobs, Role::Admin)
+}
+
+fn with_needs_as(snapshot: &Snapshot, jobs: &[&str], role: Role) -> Plan {
     let words: Vec<Selector> = jobs.iter().map(|job| Selector::Name((*job).into())).collect();
     let selection: Selection = names(&words);
     let overrides = std::collections::BTreeMap::new();
@@ -41,7 +45,8 @@ fn with_needs(snapshot: &Snapshot, jobs: &[&str]) -> Plan {
         times: 1,
         overrides: &overrides,
     };
-    plan(snapshot, &wish, &proof())
+    let who = Asker::with_role(actor(2, "bob"), role);
+    plan(snapshot, &wish, &authorise(Ask::Retest, &change(), &who, &Rights::default()).expect("may retest"))
 }
 
 fn waits(snapshot: &Snapshot, plan: &Plan) -> Vec<String> {
@@ -130,4 +135,86 @@ fn what_its_runner_starts_by_itself_is_not_started_twice() {
     let plan = with_needs(&snapshot, &["deploy"]);
     assert_eq!(started(&snapshot, &plan), ["build"]);
     assert_eq!((plan.leave[0].name.as_str(), plan.leave[0].reason), ("deploy", Reason::RunsAlong));
+}
+
+#[test]
+fn a_need_is_no_way_round_the_right_to_start_what_nothing_has_started() {
+    use JobState::{Failed, Missing, Pending, Skipped};
+    let of = |state, manual: bool, required: bool| {
+        let mut head = head(&[("deploy", Failed, &["gate"]), ("gate", state, &[])]);
+        (head.jobs[1].job.newest.manual, head.jobs[1].job.required) = (manual, required);
+        head
+    };
+    let table = [
+        (of(Pending, true, true), false, "waits for a person"),
+        (of(Missing, false, false), false, "never ran, and nobody requires it"),
+        (of(Missing, false, true), true, "a plain retest means it, too"),
+        (of(Skipped, false, true), false, "was skipped although nothing before it failed"),
+        (of(Failed, false, true), true, "ran and failed"),
+    ];
+    for (snapshot, may, why) in table {
+        let weak = with_needs_as(&snapshot, &["deploy"], Role::Triage);
+        assert_eq!(started(&snapshot, &weak).len(), if may { 2 } else { 0 }, "{why}: {weak:?}");
+        if !may {
+            assert!(weak.leave[0].text.contains("the right for `/test`"), "{why}: {}", weak.leave[0].text);
+        }
+        let strong = with_needs_as(&snapshot, &["deploy"], Role::Write);
+        assert_eq!(started(&snapshot, &strong), ["gate", "deploy"], "{why}");
+    }
+    // The job that is asked for is bound by the same rule as without its needs.
+    let asked = of(Missing, false, false);
+    let plan = with_needs_as(&asked, &["gate"], Role::Triage);
+    assert_eq!((plan.start.len(), plan.leave[0].reason), (0, Reason::NotReported), "{plan:?}");
+}
+
+/// A ladder of diamonds: both jobs of each rung need both jobs of the next.
+fn ladder(rungs: usize) -> Snapshot {
+    let names: Vec<[String; 2]> = (0..=rungs).map(|rung| [format!("a{rung}"), format!("b{rung}")]).collect();
+    let jobs: Vec<(&str, JobState, Vec<&str>)> = (0..rungs)
+        .flat_map(|rung| [0, 1].map(|side| (rung, side)))
+        .map(|(rung, side)| {
+            let next = &names[rung + 1];
+            let needs = if rung + 1 < rungs { vec![next[0].as_str(), next[1].as_str()] } else { Vec::new() };
+            (names[rung][side].as_str(), JobState::Failed, needs)
+        })
+        .collect();
+    let jobs: Vec<(&str, JobState, &[&str])> =
+        jobs.iter().map(|(job, state, needs)| (*job, *state, &needs[..])).collect();
+    head(&jobs)
+}
+
+#[test]
+fn each_job_of_a_plan_is_walked_once_however_many_ways_lead_to_it() {
+    // Of forty rungs there are 2^40 ways down: walking them would not end.
+    let whole = ladder(40);
+    assert_eq!(with_needs(&whole, &["a0", "b0"]).start.len(), 80, "each once");
+    let mut barred = ladder(40);
+    for job in barred.jobs.iter_mut().filter(|view| matches!(view.job.newest.name.as_str(), "a39" | "b39")) {
+        job.job.runner = None;
+    }
+    let plan = with_needs(&barred, &["a0", "b0"]);
+    assert!(plan.start.is_empty() && plan.leave.len() == 2, "{plan:?}");
+}
+
+#[test]
+fn a_chain_that_is_longer_than_any_real_one_is_refused() {
+    let names: Vec<String> = (0..20_000).map(|at| format!("job-{at}")).collect();
+    let needs: Vec<Vec<&str>> =
+        (0..names.len()).map(|at| names.get(at + 1).map(String::as_str).into_iter().collect()).collect();
+    let jobs: Vec<(&str, JobState, &[&str])> =
+        names.iter().zip(&needs).map(|(name, needs)| (name.as_str(), JobState::Failed, &needs[..])).collect();
+    let snapshot = head(&jobs);
+    let plan = with_needs(&snapshot, &["job-0"]);
+    assert!(plan.start.is_empty() && plan.leave[0].text.contains("longer than 100 jobs"), "{:?}", plan.leave);
+}
+
+#[test]
+fn a_chain_that_a_limit_refuses_leaves_nothing_behind_for_the_next_one() {
+    use JobState::Failed;
+    let mut snapshot =
+        head(&[("a", Failed, &["c", "d"]), ("b", Failed, &["c"]), ("c", Failed, &[]), ("d", Failed, &[])]);
+    snapshot.limits.jobs_per_command = Figure::operator(2);
+    let plan = with_needs(&snapshot, &["a", "b"]);
+    assert_eq!(waits(&snapshot, &plan), ["c after []", "b after [c]"], "what a's chain found is not taken for started");
+    assert_eq!(plan.leave[0].reason, Reason::TooMany);
 }

@@ -45,6 +45,8 @@ pub struct Policy {
     pub jobs: Vec<JobPolicy>,
     /// Which jobs belong to which runner.
     pub runners: Vec<RunnerPolicy>,
+    /// What works and may surprise.
+    pub warnings: Vec<String>,
 }
 
 /// `[rights]`; none leaves the operator's.
@@ -151,9 +153,9 @@ impl Policy {
         let no_secrets: BTreeMap<String, String> = BTreeMap::new();
         let mut check = Check::new(&no_secrets, reading.gone);
         let policy = checked(&mut check, &reading.file);
-        let (found, _) = check.finish();
+        let (found, warnings) = check.finish();
         document::verdict(reading.faults, found, &reading.map)?;
-        Ok(policy)
+        Ok(Self { warnings, ..policy })
     }
 
     /// The policy in a few lines, for `retest-bot check --policy`.
@@ -190,14 +192,25 @@ fn checked(check: &mut Check<'_>, file: &raw::File) -> Policy {
     for (i, name) in file.commands.disabled.iter().enumerate() {
         check.one_of(&format!("commands.disabled[{i}]"), name, &COMMANDS);
     }
+    let aliases = super::aliases::own(check, &file.commands.aliases);
+    // It cannot be told from the file on which forge the repository is.
+    for (i, alias) in aliases.iter().enumerate() {
+        if let Some(text) = super::aliases::usurps(&alias.phrase, &alias.means) {
+            check.fault(&format!("commands.aliases[{i}].phrase"), text, "choose a phrase that is no command");
+        }
+    }
+    for (phrase, says) in super::aliases::lint(&aliases, true) {
+        check.warn("commands.aliases", format!("`{phrase}` {says}"));
+    }
     Policy {
         rights: rights(check, &file.rights),
         limits: limits(check, &file.limits),
         report: PolicyReport { comment: file.report.comment, statuses: file.report.statuses, quiet: file.report.quiet },
-        aliases: super::aliases::own(check, &file.commands.aliases),
+        aliases,
         disabled: file.commands.disabled.clone(),
         jobs: jobs(check, &file.job),
         runners: runners(check, &file.runner),
+        warnings: Vec::new(),
     }
 }
 
@@ -248,6 +261,7 @@ fn limits(check: &mut Check<'_>, raw: &raw::Limits) -> PolicyLimits {
 fn jobs(check: &mut Check<'_>, raw: &[raw::Job]) -> Vec<JobPolicy> {
     let names = raw.iter().enumerate().filter_map(|(i, job)| Some((format!("job[{i}].name"), job.name.as_deref()?)));
     check.distinct(names, "entry");
+    let own: BTreeSet<String> = raw.iter().filter_map(|job| Some(job.name.as_ref()?.to_lowercase())).collect();
     let mut written = BTreeSet::new();
     for (i, job) in raw.iter().enumerate() {
         for (k, alias) in job.aliases.iter().enumerate() {
@@ -259,6 +273,10 @@ fn jobs(check: &mut Check<'_>, raw: &[raw::Job]) -> Vec<JobPolicy> {
                     "names one job, and this entry is about a pattern",
                     "give that job an entry of its own",
                 );
+            } else if let Some(meaning) = special(alias) {
+                check.fault(&path, format!("`{alias}` {meaning}, so it never means a job"), "choose another word");
+            } else if own.contains(&alias.to_lowercase()) {
+                check.fault(&path, format!("`{alias}` is the name of a job"), "choose a word that is not");
             } else if !written.insert(alias.to_lowercase()) {
                 check.fault(&path, format!("`{alias}` is another job's alias"), "keep one of the two");
             }
@@ -270,8 +288,29 @@ fn jobs(check: &mut Check<'_>, raw: &[raw::Job]) -> Vec<JobPolicy> {
     jobs
 }
 
+/// What a word means where jobs are named, when that is something else than a job.
+fn special(word: &str) -> Option<&'static str> {
+    let word = word.to_lowercase();
+    let starts = |with: &str| word.starts_with(with);
+    match word.as_str() {
+        "all" | "required" | "optional" | "failed" => Some("is a word of the commands' own"),
+        "?" => Some("asks for a list"),
+        _ if starts("runner:") || starts("platform:") => Some("picks jobs by where they run"),
+        _ if starts("http://") || starts("https://") => Some("is read as the page of a run"),
+        _ if word.starts_with(['-', '#', '/', '@']) => {
+            Some("is read as something else where a word begins with that mark")
+        }
+        _ if word.contains(['*', '?', '[', '{']) => Some("is read as a pattern"),
+        _ if word.contains('=') => Some("is read as a changed field"),
+        _ => None,
+    }
+}
+
 fn job(check: &mut Check<'_>, path: &str, raw: &raw::Job) -> Option<JobPolicy> {
     let at = |key: &str| format!("{path}.{key}");
+    if raw.standalone == Some(true) && raw.needs.as_ref().is_some_and(|needs| !needs.is_empty()) {
+        check.warn(&at("standalone"), "is true, so the `needs` beside it are never waited for; keep one of the two");
+    }
     for (key, texts) in [("needs", raw.needs.as_deref().unwrap_or_default()), ("groups", &raw.groups)] {
         for (k, text) in texts.iter().enumerate() {
             check.words(&format!("{path}.{key}[{k}]"), text, 255);

@@ -1,11 +1,17 @@
 //! Jobs that need one another, several runs at once, and the record that explains them.
 
+use axum::http::Method;
+use retest_bot::sandbox::wire::{Fault, Reply};
+
 use super::on_both_forges;
 use super::stage::{NEXT, Script, Side, Stage};
 
 on_both_forges! {
     a_chained_job_waits_for_what_it_needs,
     a_need_that_fails_ends_the_chain_and_says_so,
+    a_need_that_its_runner_refuses_ends_the_wait_at_once,
+    waiting_for_a_need_does_not_use_up_a_jobs_own_time,
+    what_a_joined_wish_does_not_get_is_told,
     a_chain_survives_a_restart,
     cancelling_a_need_ends_what_waits_for_it,
     times_runs_one_after_the_other_and_counts_them,
@@ -58,6 +64,49 @@ async fn a_need_that_fails_ends_the_chain_and_says_so(side: Side) {
     assert_eq!(jobs_of(&stage), ["flash"], "boot never starts");
     assert_eq!((stage.status("boot").as_str(), stage.status("retest").as_str()), ("failure", "failure"));
     assert!(stage.report().contains("it needs flash, which ended as failed"), "{}", stage.report());
+    stage.end().await;
+}
+
+async fn a_need_that_its_runner_refuses_ends_the_wait_at_once(side: Side) {
+    let extra = "[[runner.job]]\nname = \"flash\"\n[[runner.job]]\nname = \"boot\"\nneeds = [\"flash\"]\n";
+    let stage = Stage::set_with(side, Script { extra: extra.into(), ..Script::default() }).await;
+    stage.lab_status("flash", true).await;
+    stage.lab_status("boot", false).await;
+    let no = Fault::Answer(Reply::message(422, "the board is retired"));
+    stage.lab.wire.break_next(Some(Method::POST), "/jobs/flash", 1, no);
+    stage.comment("wil", "/retest flash --force\n/retest boot --with-needs").await;
+    stage.settle().await;
+    assert_eq!(jobs_of(&stage), [""; 0], "boot does not start on what an older flash left behind");
+    assert_eq!(stage.status("retest"), "failure", "nobody waits: {}", stage.report());
+    assert!(stage.report().contains("it needs flash, which ended as rejected"), "{}", stage.report());
+    stage.end().await;
+}
+
+async fn waiting_for_a_need_does_not_use_up_a_jobs_own_time(side: Side) {
+    let stage = chain(side).await;
+    stage.comment("tom", "/retest boot --with-needs").await;
+    for _ in 0..11 {
+        stage.pass_s(600).await; // a run may take two hours
+    }
+    stage.lab.set("flash", "ok");
+    stage.pass_s(60).await;
+    assert_eq!(jobs_of(&stage), ["flash", "boot"], "{}", stage.report());
+    for _ in 0..11 {
+        stage.pass_s(600).await;
+    }
+    stage.lab.set("boot", "ok");
+    stage.pass_s(60).await;
+    assert_eq!(stage.status("boot"), "success", "{}", stage.report());
+    stage.end().await;
+}
+
+async fn what_a_joined_wish_does_not_get_is_told(side: Side) {
+    let stage = Stage::set(side).await;
+    stage.lab_status("lava-x86", false).await;
+    stage.comment("wil", "/retest lava-x86\n/retest lava-x86 times=5 KERNEL=next").await;
+    assert_eq!(jobs_of(&stage), ["lava-x86"]);
+    let says = "joined, but `times=5`, `KERNEL=next` is not part of it: ask for that once it is over";
+    assert!(stage.report().contains(says), "{}", stage.report());
     stage.end().await;
 }
 
