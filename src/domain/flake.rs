@@ -96,9 +96,10 @@ pub struct QueueEvent {
     pub number: u64,
     /// The commit that is tested.
     pub sha: CommitSha,
-    /// The branch that it wants to enter.
+    /// The branch that it wants to enter; empty where the forge does not tell it (GitLab: that of the change).
     pub base_ref: String,
-    /// Whether the entry has left the queue: merged, ejected or rebuilt.
+    /// Whether the entry has left the queue: merged, ejected or rebuilt. GitLab does not tell it: there an entry is over
+    /// with its pipeline, or when its change is merged, closed or moves.
     pub over: bool,
     /// When we heard of it.
     pub at: Timestamp,

@@ -294,38 +294,33 @@ pub trait Forge: Send + Sync {
     /// As every call.
     async fn post_report(&self, repo: &Repo, change: &ChangeKey, post: &ReportPost) -> Result<u64, CallError>;
 
-    /// The open issues that carry a label, oldest first. All pages; changes are not issues.
+    /// The open issues that carry a label, oldest first. All pages; changes are not issues, and neither is one that not
+    /// everybody who reads the repository may see (GitLab's confidential issues).
     ///
     /// # Errors
     /// As every call.
-    async fn labelled_issues(&self, _repo: &Repo, _label: &str) -> Result<Vec<Issue>, CallError> {
-        Err(CallError::refused("issues cannot be read here"))
-    }
+    async fn labelled_issues(&self, repo: &Repo, label: &str) -> Result<Vec<Issue>, CallError>;
 
-    /// An issue as it is now; none when there is none of that number, or it is a change.
+    /// An issue as it is now; none when there is none of that number, or it is a change, a confidential issue, or one that
+    /// was moved to another repository.
     ///
     /// # Errors
     /// As every call.
-    async fn issue(&self, _repo: &Repo, _number: u64) -> Result<Option<Issue>, CallError> {
-        Err(CallError::refused("issues cannot be read here"))
-    }
+    async fn issue(&self, repo: &Repo, number: u64) -> Result<Option<Issue>, CallError>;
 
-    /// Opens an issue, or changes an existing one: its text, and labels that it shall carry beside its own.
+    /// Opens an issue, or changes an existing one: its text, and labels that it shall carry beside its own. What stands
+    /// already is not written again. A label that does not exist yet is made by its first use.
     ///
     /// # Errors
-    /// As every call. Opening may have worked after [`CallError::Unknown`].
-    async fn put_issue(&self, _repo: &Repo, _post: &IssuePost) -> Result<Issue, CallError> {
-        Err(CallError::refused("issues cannot be written here"))
-    }
+    /// As every call; refused where [`Self::issue`] sees none. Opening may have worked after [`CallError::Unknown`].
+    async fn put_issue(&self, repo: &Repo, post: &IssuePost) -> Result<Issue, CallError>;
 
     /// Creates or edits our one comment on an issue and says which it is. A comment that is not known is looked for by its
-    /// marker first.
+    /// marker first, among our own.
     ///
     /// # Errors
     /// As every call.
-    async fn post_issue_comment(&self, _repo: &Repo, _number: u64, _post: &ReportPost) -> Result<u64, CallError> {
-        Err(CallError::refused("issues cannot be written here"))
-    }
+    async fn post_issue_comment(&self, repo: &Repo, number: u64, post: &ReportPost) -> Result<u64, CallError>;
 
     /// Comments on changes since a time, oldest first, as events to store: those that no webhook brought are among them.
     ///

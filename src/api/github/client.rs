@@ -244,6 +244,14 @@ impl GitHubApi {
     /// # Errors
     /// [`Failure`]; after [`crate::ports::CallError::Unknown`] the change may have been made.
     pub async fn write(&self, repo: &Repo, write: &Write) -> Result<Option<u64>, Failure> {
+        Ok(self.write_and_read::<Id>(repo, write).await?.map(|body| body.id))
+    }
+
+    /// The same, with more of the answer; none when it cannot be read.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn write_and_read<T: DeserializeOwned>(&self, repo: &Repo, write: &Write) -> Result<Option<T>, Failure> {
         let asked = self.asked(&write.method, &write.path, write.need);
         let mut out = Outgoing {
             method: write.method.clone(),
@@ -259,7 +267,7 @@ impl GitHubApi {
         let result = self.send(repo, &mut out, &asked).await;
         *last = Some(Instant::now());
         drop(last);
-        Ok(serde_json::from_slice::<Id>(&result?.body).ok().map(|body| body.id))
+        Ok(serde_json::from_slice(&result?.body).ok())
     }
 
     /// Downloads what a path redirects to, piece by piece. The other host gets no credential of ours.

@@ -68,6 +68,69 @@ pub struct Label {
     pub name: String,
 }
 
+/// A label of an issue: an object, or, in old answers, its bare name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum IssueLabel {
+    /// The object; GitHub's description lets the name be missing.
+    Object {
+        /// Its name.
+        #[serde(default)]
+        name: Option<String>,
+    },
+    /// The name.
+    Name(String),
+}
+
+impl IssueLabel {
+    /// Its name.
+    pub fn into_name(self) -> Option<String> {
+        match self {
+            Self::Object { name } => name,
+            Self::Name(name) => Some(name),
+        }
+    }
+}
+
+/// An issue; a pull request is one too.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Issue {
+    /// Number.
+    pub number: u64,
+    /// Title.
+    #[serde(default, deserialize_with = "or_default")]
+    pub title: String,
+    /// Text.
+    #[serde(default, deserialize_with = "or_default")]
+    pub body: String,
+    /// Page for people.
+    #[serde(default, deserialize_with = "or_default")]
+    pub html_url: String,
+    /// API address of its repository.
+    #[serde(default, deserialize_with = "or_default")]
+    pub repository_url: String,
+    /// `open` or `closed`.
+    pub state: String,
+    /// Labels.
+    #[serde(default, deserialize_with = "or_default")]
+    pub labels: Vec<IssueLabel>,
+    /// Last change of anything in it.
+    #[serde(default)]
+    pub updated_at: Option<String>,
+    /// Present when it is a pull request.
+    #[serde(default)]
+    pub pull_request: Option<serde::de::IgnoredAny>,
+}
+
+/// A repository, of which only the present name matters.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Repository {
+    /// Numeric id.
+    pub id: u64,
+    /// `OWNER/NAME`.
+    pub full_name: String,
+}
+
 /// A pull request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Pull {

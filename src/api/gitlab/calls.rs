@@ -1,4 +1,4 @@
-//! One method per call that we make, in the order of the interface's own chapters.
+//! One method per call that we make, in the order of the interface's own chapters; issues and notes are next door.
 //!
 //! Every call fails as [`Failure`] says; the errors of single calls are told only where they differ from that.
 //! Ids: merge requests go by their number in the project, pipelines, jobs and notes by their instance-wide id.
@@ -6,8 +6,6 @@
 use gitlab::api::endpoint_prelude::*;
 use gitlab::api::projects::jobs::{CancelJob, Job as GetJob, PlayJob, RetryJob};
 use gitlab::api::projects::members::AllProjectMember;
-use gitlab::api::projects::merge_requests::notes::awards::CreateMergeRequestNoteAward;
-use gitlab::api::projects::merge_requests::notes::{CreateMergeRequestNote, EditMergeRequestNote};
 use gitlab::api::projects::merge_requests::pipelines::MergeRequestPipelines;
 use gitlab::api::projects::merge_requests::{MergeRequest, MergeRequestState, MergeRequests};
 use gitlab::api::projects::pipelines::{PipelineBridges, PipelineJobs};
@@ -20,9 +18,6 @@ pub use gitlab::api::projects::repository::commits::CommitStatusState as StatusW
 use super::wire;
 use super::{Failure, GitLabClient, JobAddress, PipelineAddress};
 use crate::domain::Timestamp;
-
-/// Rows per page of the lists that we page through ourselves.
-const PAGE_ROWS: usize = 100;
 
 /// A commit status to post; texts are cut to GitLab's limit already.
 #[derive(Clone, Copy, Debug)]
@@ -43,28 +38,6 @@ pub struct NewStatus<'a> {
     pub git_ref: Option<&'a str>,
     /// The pipeline that it is pinned to.
     pub pipeline: Option<u64>,
-}
-
-/// The comments of a merge request, newest first, one page; the crate's own endpoint cannot leave out system notes.
-struct Comments {
-    project: u64,
-    iid: u64,
-    page: usize,
-}
-
-impl Endpoint for Comments {
-    fn method(&self) -> Method {
-        Method::GET
-    }
-    fn endpoint(&self) -> Cow<'static, str> {
-        format!("projects/{}/merge_requests/{}/notes", self.project, self.iid).into()
-    }
-    fn parameters(&self) -> QueryParams<'_> {
-        let mut parameters = QueryParams::default();
-        parameters.push("sort", "desc").push("order_by", "created_at").push("activity_filter", "only_comments");
-        parameters.push("per_page", PAGE_ROWS.to_string()).push("page", self.page.to_string());
-        parameters
-    }
 }
 
 /// A person's membership of a group, those of the groups above it included; the crate has no such endpoint.
@@ -88,7 +61,7 @@ pub(super) fn segment(text: &str) -> String {
 }
 
 /// A builder's complaint; it names a field that we forgot, so that only our own tests can meet it.
-fn built<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, Failure> {
+pub(super) fn built<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, Failure> {
     result.map_err(|error| Failure::refused(error.to_string()))
 }
 
@@ -190,39 +163,5 @@ impl GitLabClient {
             post.pipeline_id(pipeline);
         }
         self.ask(built(post.build())?).await
-    }
-
-    /// One page (from 1) of the comments of a merge request, newest first, and whether there are more.
-    pub async fn comments(&self, project: u64, iid: u64, page: usize) -> Result<(Vec<wire::Note>, bool), Failure> {
-        let notes: Vec<wire::Note> = self.ask(Comments { project, iid, page }).await?;
-        let more = notes.len() >= PAGE_ROWS;
-        Ok((notes, more))
-    }
-
-    /// Writes a note; `internal` ones are seen by members only.
-    pub async fn create_note(&self, (project, iid): (u64, u64), body: &str, internal: bool) -> Result<u64, Failure> {
-        let mut note = CreateMergeRequestNote::builder();
-        note.project(project).merge_request(iid).body(body);
-        if internal {
-            note.internal(true);
-        }
-        let created: wire::Created = self.ask(built(note.build())?).await?;
-        Ok(created.id)
-    }
-
-    /// Replaces the text of a note.
-    pub async fn edit_note(&self, (project, iid): (u64, u64), note: u64, body: &str) -> Result<(), Failure> {
-        let edit = EditMergeRequestNote::builder().project(project).merge_request(iid).note(note).body(body).build();
-        self.tell(built(edit)?).await
-    }
-
-    /// Reacts to a note. Having reacted already counts as done.
-    pub async fn award(&self, (project, iid): (u64, u64), note: u64, emoji: &str) -> Result<(), Failure> {
-        let mut award = CreateMergeRequestNoteAward::builder();
-        award.project(project).merge_request(iid).note(note).name(emoji);
-        match self.tell(built(award.build())?).await {
-            Err(failure) if failure.message.contains("already been taken") => Ok(()),
-            other => other,
-        }
     }
 }

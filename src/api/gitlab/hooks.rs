@@ -168,6 +168,53 @@ pub struct MergeRequestHook<'a> {
     pub object_attributes: MergeRequest<'a>,
 }
 
+/// `object_kind` = `issue`.
+#[derive(Debug, Deserialize)]
+pub struct IssueHook<'a> {
+    /// The project.
+    #[serde(borrow)]
+    pub project: Project<'a>,
+    /// The issue.
+    #[serde(borrow)]
+    pub object_attributes: Issue<'a>,
+    /// `issue` or `confidential_issue`.
+    #[serde(borrow, default)]
+    pub event_type: Option<Cow<'a, str>>,
+    /// Labels, where old versions tell them.
+    #[serde(default)]
+    pub labels: Option<Vec<Label>>,
+}
+
+/// The issue of an issue hook.
+#[derive(Debug, Deserialize)]
+pub struct Issue<'a> {
+    /// Number in the project.
+    pub iid: u64,
+    /// Title.
+    #[serde(borrow, default)]
+    pub title: Option<Cow<'a, str>>,
+    /// Text.
+    #[serde(borrow, default)]
+    pub description: Option<Cow<'a, str>>,
+    /// `opened` or `closed`.
+    #[serde(borrow, default)]
+    pub state: Option<Cow<'a, str>>,
+    /// Visible to members only.
+    pub confidential: Option<bool>,
+    /// What kind of work item, where told: `Issue`, `Incident` …
+    #[serde(borrow, default, rename = "type")]
+    pub kind: Option<Cow<'a, str>>,
+    /// Page.
+    #[serde(borrow, default)]
+    pub url: Option<Cow<'a, str>>,
+    /// Labels.
+    #[serde(default)]
+    pub labels: Option<Vec<Label>>,
+    /// When something in it last changed.
+    #[serde(default, deserialize_with = "lenient")]
+    pub updated_at: Option<Timestamp>,
+}
+
 /// The pipeline that triggered this one.
 #[derive(Debug, Deserialize)]
 pub struct SourcePipeline {
@@ -272,6 +319,9 @@ pub struct BuildHook<'a> {
     /// The commit.
     #[serde(borrow)]
     pub sha: Cow<'a, str>,
+    /// The pipeline's ref: a branch, or `refs/merge-requests/IID/…`.
+    #[serde(borrow, default, rename = "ref")]
+    pub git_ref: Option<Cow<'a, str>>,
     /// Its project.
     pub project_id: u64,
     /// The project as newer versions describe it.

@@ -11,7 +11,9 @@ mod classify;
 mod client;
 mod dates;
 pub mod hooks;
+mod issues;
 mod needs;
+mod notes;
 pub mod wire;
 mod words;
 
@@ -20,5 +22,7 @@ pub use calls::{NewStatus, StatusWord};
 pub use classify::Failure;
 pub use client::{GitLabAccess, GitLabClient};
 pub use dates::read_time;
+pub use issues::IssueText;
 pub use needs::Needs;
+pub use notes::Noteable;
 pub use words::{JobReading, JobWords, is_over, never_retry, read_job};

@@ -159,6 +159,35 @@ pub struct Note {
     pub confidential: bool,
 }
 
+/// An issue, or another work item in the same list.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Issue {
+    /// Number in the project.
+    pub iid: u64,
+    /// Its project.
+    pub project_id: Option<u64>,
+    /// Title.
+    #[serde(default)]
+    pub title: String,
+    /// Text.
+    pub description: Option<String>,
+    /// `opened` or `closed`.
+    #[serde(default)]
+    pub state: String,
+    /// Label names.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// `issue`, `incident`, `task` …; missing on old versions, which know issues only.
+    pub issue_type: Option<String>,
+    /// Visible to members only.
+    pub confidential: Option<bool>,
+    /// When something in it last changed.
+    #[serde(default, deserialize_with = "lenient")]
+    pub updated_at: Option<Timestamp>,
+    /// Page.
+    pub web_url: Option<String>,
+}
+
 /// The answer of a write: its id and its page are all that is read, for a write must not fail because of the rest.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Created {

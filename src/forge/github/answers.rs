@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{GitHub, cut};
 use crate::api::github::wire::{CheckPage, Comment};
 use crate::api::github::{Failure, Need, Write, repo_path, segment};
-use crate::domain::{ChangeKey, CommentKind, CommentRef, CommitSha, Repo};
+use crate::domain::{CommentKind, CommentRef, CommitSha, Repo};
 use crate::ports::{CallError, CheckPost, PostedStatus, Reaction, ReportPost, StatusPost, StatusState};
 
 /// Longest description of a status, in characters.
@@ -27,7 +27,7 @@ const REACT_LINE: Need = Need { doing: "react to a review comment", permission: 
 const POST_STATUS: Need = Need { doing: "post a commit status", permission: "Commit statuses: write" };
 const POST_CHECK: Need = Need { doing: "post a check run", permission: "Checks: write" };
 const READ_CHECKS: Need = Need { doing: "list check runs", permission: "Checks: read" };
-const COMMENT: Need = Need { doing: "comment on the pull request", permission: "Issues: write" };
+const COMMENT: Need = Need { doing: "comment in the conversation", permission: "Issues: write" };
 const READ_COMMENTS: Need = Need { doing: "read the conversation", permission: "Issues: read" };
 
 impl GitHub {
@@ -127,12 +127,8 @@ impl GitHub {
         Ok(ours.map(|check| check.id).max())
     }
 
-    pub(super) async fn put_report(
-        &self,
-        repo: &Repo,
-        change: &ChangeKey,
-        post: &ReportPost,
-    ) -> Result<u64, CallError> {
+    /// The report of a pull request, or our one comment on an issue: GitHub keeps both conversations alike.
+    pub(super) async fn put_report(&self, repo: &Repo, number: u64, post: &ReportPost) -> Result<u64, CallError> {
         let body = json!({ "body": cut(&post.body, COMMENT_CHARS_MAX) });
         if let Some(id) = post.known {
             match self.edit_comment(repo, id, &body).await {
@@ -141,11 +137,11 @@ impl GitHub {
                 Err(Failure { status: Some(404 | 410), .. }) => {}
                 Err(failure) => return Err(failure.into()),
             }
-        } else if let Some(id) = self.find_report(repo, change, &post.marker).await? {
+        } else if let Some(id) = self.find_report(repo, number, &post.marker).await? {
             self.edit_comment(repo, id, &body).await?;
             return Ok(id);
         }
-        let path = format!("{}/issues/{}/comments", repo_path(repo), change.number);
+        let path = format!("{}/issues/{number}/comments", repo_path(repo));
         let write = Write::post(path, Some(body), COMMENT);
         self.api.write(repo, &write).await?.ok_or_else(|| made_but_nameless(&write))
     }
@@ -157,13 +153,13 @@ impl GitHub {
     }
 
     /// Our newest comment that begins with the marker. Anybody can write the marker, so the author must be us.
-    async fn find_report(&self, repo: &Repo, change: &ChangeKey, marker: &str) -> Result<Option<u64>, CallError> {
+    async fn find_report(&self, repo: &Repo, number: u64, marker: &str) -> Result<Option<u64>, CallError> {
         let own = self.learn_own_login().await?.to_owned();
         let is_report = |comment: &Comment| {
             let ours = comment.user.as_ref().is_some_and(|user| user.login.eq_ignore_ascii_case(&own));
             ours && comment.body.as_deref().is_some_and(|body| body.trim_start().starts_with(marker))
         };
-        let path = format!("{}/issues/{}/comments", repo_path(repo), change.number);
+        let path = format!("{}/issues/{number}/comments", repo_path(repo));
         let found = self.api.find_newest::<Vec<Comment>>(repo, &path, READ_COMMENTS, is_report).await?;
         Ok(found.map(|comment| comment.id))
     }

@@ -5,6 +5,7 @@
 use serde::Deserialize;
 
 use super::Hooks;
+use super::decode_issue;
 use super::hooks::{
     CheckRun, CheckSuite, CommentBody, Id, IssueComment, Pull, PullRequest, Push, Repository, Review, Status, User,
     WorkflowJob, WorkflowRun, actor_or_ghost, text,
@@ -23,6 +24,8 @@ pub(super) const ACTIONS_SLUG: &str = "github-actions";
 /// Decodes one body by the name of its event.
 pub(super) fn event(hooks: &Hooks, name: &str, body: &[u8], at: Timestamp) -> Result<ForgeEvent, Skip> {
     match name {
+        "issues" => decode_issue::issues(hooks, &read(body)?, at),
+        "merge_group" => decode_issue::merge_group(hooks, &read(body)?, at),
         "issue_comment" => issue_comment(hooks, &read(body)?, at),
         "pull_request_review_comment" => review(hooks, &read(body)?, CommentKind::ReviewLine, at),
         "pull_request_review" => review(hooks, &read(body)?, CommentKind::Review, at),
@@ -49,12 +52,12 @@ fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Skip> {
     })
 }
 
-fn sha(text: &str) -> Result<CommitSha, Skip> {
+pub(super) fn sha(text: &str) -> Result<CommitSha, Skip> {
     CommitSha::parse(text).map_err(|e| Skip::Malformed(e.to_string()))
 }
 
 /// The repository, if the operator's list lets it in.
-fn repo(hooks: &Hooks, from: &Repository<'_>, installation: Option<&Id>) -> Result<Repo, Skip> {
+pub(super) fn repo(hooks: &Hooks, from: &Repository<'_>, installation: Option<&Id>) -> Result<Repo, Skip> {
     let full_name = from.full_name.as_str();
     if hooks.repositories.as_ref().is_some_and(|list| !list.is_match(full_name)) {
         return Err(Skip::Ignored("repository not listed"));

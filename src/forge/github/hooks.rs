@@ -93,6 +93,60 @@ pub(super) struct Issue<'a> {
     pub pull_request: Option<IgnoredAny>,
 }
 
+/// `issues`: more of the issue than a comment on it needs.
+#[derive(Debug, Deserialize)]
+pub(super) struct Issues<'a> {
+    #[serde(borrow)]
+    pub action: Text<'a>,
+    #[serde(borrow)]
+    pub issue: WholeIssue<'a>,
+    #[serde(borrow)]
+    pub repository: Repository<'a>,
+    #[serde(default)]
+    pub installation: Option<Id>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WholeIssue<'a> {
+    pub number: u64,
+    #[serde(borrow, default)]
+    pub title: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub body: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub html_url: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub state: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub labels: Option<Vec<Label<'a>>>,
+    #[serde(borrow, default)]
+    pub updated_at: Option<Text<'a>>,
+    #[serde(default)]
+    pub pull_request: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct MergeGroup<'a> {
+    #[serde(borrow)]
+    pub action: Text<'a>,
+    #[serde(borrow)]
+    pub merge_group: Group<'a>,
+    #[serde(borrow)]
+    pub repository: Repository<'a>,
+    #[serde(default)]
+    pub installation: Option<Id>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Group<'a> {
+    /// The commit to be tested.
+    #[serde(borrow)]
+    pub head_sha: Text<'a>,
+    /// `refs/heads/gh-readonly-queue/BASE/pr-NUMBER-SHA`.
+    #[serde(borrow)]
+    pub head_ref: Text<'a>,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct Before<'a> {
     #[serde(borrow, default)]

@@ -5,7 +5,9 @@
 
 mod answers;
 mod decode;
+mod decode_issue;
 mod hooks;
+mod issues;
 mod jobs;
 mod missed;
 mod people;
@@ -21,11 +23,12 @@ use serde::Deserialize;
 use crate::api::github::wire::{Pull, User};
 use crate::api::github::{Auth, GitHubApi, Need, repo_path, timestamp};
 use crate::domain::{
-    Actor, Change, ChangeKey, CommentRef, CommitSha, ForgeName, JobObservation, Repo, RepoKey, Role, Team, Timestamp,
+    Actor, Change, ChangeKey, CommentRef, CommitSha, ForgeName, Issue, JobObservation, Repo, RepoKey, Role, Team,
+    Timestamp,
 };
 use crate::ports::{
-    CallError, CheckPost, Clock, Decoded, FileNow, Forge, ForgeKind, PostedStatus, Reaction, ReportPost, Secrets,
-    StatusPost, Wanted, WebhookError, WebhookRequest,
+    CallError, CheckPost, Clock, Decoded, FileNow, Forge, ForgeKind, IssuePost, PostedStatus, Reaction, ReportPost,
+    Secrets, StatusPost, Wanted, WebhookError, WebhookRequest,
 };
 
 const READ_CHANGE: Need = Need { doing: "read the pull request", permission: "Pull requests: read" };
@@ -251,7 +254,23 @@ impl Forge for GitHub {
     }
 
     async fn post_report(&self, repo: &Repo, change: &ChangeKey, post: &ReportPost) -> Result<u64, CallError> {
-        self.put_report(repo, change, post).await
+        self.put_report(repo, change.number, post).await
+    }
+
+    async fn labelled_issues(&self, repo: &Repo, label: &str) -> Result<Vec<Issue>, CallError> {
+        self.issues_labelled(repo, label).await
+    }
+
+    async fn issue(&self, repo: &Repo, number: u64) -> Result<Option<Issue>, CallError> {
+        self.one_issue(repo, number).await
+    }
+
+    async fn put_issue(&self, repo: &Repo, post: &IssuePost) -> Result<Issue, CallError> {
+        self.write_issue(repo, post).await
+    }
+
+    async fn post_issue_comment(&self, repo: &Repo, number: u64, post: &ReportPost) -> Result<u64, CallError> {
+        self.put_report(repo, number, post).await
     }
 
     async fn missed_comments(&self, repo: &Repo, since: Timestamp) -> Result<Vec<Wanted>, CallError> {

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use http::{HeaderMap, header};
 
 use super::Hooks;
-use super::decode;
 use super::hooks::{Common, text};
+use super::{decode, decode_issue};
 use crate::domain::DeliveryId;
 use crate::ports::{Decoded, Wanted, WebhookError, WebhookRequest, hmac_sha256_matches};
 
@@ -72,6 +72,8 @@ fn uses_action(event: &str, body: &[u8]) -> bool {
         "issue_comment" | "pull_request_review_comment" => matches!(action, "created" | "edited" | "deleted"),
         "pull_request_review" => matches!(action, "submitted" | "edited"),
         "pull_request" => decode::change_action(action).is_some(),
+        "issues" => decode_issue::uses_issue_action(action),
+        "merge_group" => decode_issue::group_is_over(action).is_some(),
         "check_run" => matches!(action, "created" | "completed" | "rerequested" | "requested_action"),
         "check_suite" => action == "rerequested",
         "workflow_run" => action == "completed",

@@ -4,6 +4,7 @@
 //! the change are told: who binds the command must compare them with its own record.
 
 use super::{GitLabForge, actor, changes};
+use crate::api::gitlab::Noteable;
 use crate::domain::{
     ChangeKey, CommentAction, CommentEvent, CommentKind, CommentRef, DeliveryId, ForgeEvent, Repo, Timestamp,
 };
@@ -23,7 +24,7 @@ pub(super) async fn missed_comments(
     for wire in forge.client.open_merge_requests(home, since).await? {
         let facts = changes::from_wire(repo, &wire, forge.client.now()).ok();
         for page in 1..=PAGES_MAX {
-            let (notes, more) = forge.client.comments(home, wire.iid, page).await?;
+            let (notes, more) = forge.client.comments(Noteable::MergeRequest(home, wire.iid), page).await?;
             let older = notes.iter().any(|note| note.created_at.is_some_and(|at| at < since));
             for note in notes {
                 let (Some(written), Some(author)) = (note.created_at, &note.author) else { continue };

@@ -53,13 +53,14 @@ pub(super) async fn list_jobs(
     Ok(listing.jobs)
 }
 
-/// The newest pipeline per source among those of the head. A merged-results or train pipeline has another commit: it
-/// belongs to the head when GitLab shows it as the head pipeline.
+/// The newest pipeline per source among those of the head. A merged-results pipeline has another commit: it belongs to the
+/// head when GitLab shows it as the head pipeline. A merge train's is about the train's commit and about no other.
 fn pipelines_of_head(all: Vec<wire::Pipeline>, change: &Change) -> Vec<wire::Pipeline> {
     let mut newest: BTreeMap<String, wire::Pipeline> = BTreeMap::new();
     for pipeline in all {
         let of_head = pipeline.sha.eq_ignore_ascii_case(change.head.as_str());
-        if !of_head && change.head_pipeline != Some(pipeline.id) {
+        let of_train = pipeline.git_ref.ends_with("/train");
+        if !of_head && (of_train || change.head_pipeline != Some(pipeline.id)) {
             continue;
         }
         let source = pipeline.source.clone().unwrap_or_default();

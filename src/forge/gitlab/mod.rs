@@ -5,9 +5,11 @@
 
 mod catch_up;
 mod changes;
+mod issues;
 mod jobs;
 mod listing;
 mod receive;
+mod receive_issue;
 mod write;
 
 use std::collections::HashMap;
@@ -19,14 +21,14 @@ use base64::Engine;
 use globset::GlobSet;
 use tokio::sync::OnceCell;
 
-use crate::api::gitlab::{GitLabClient, wire};
+use crate::api::gitlab::{GitLabClient, Noteable, wire};
 use crate::domain::{
-    Actor, Change, ChangeKey, CommentKind, CommentRef, CommitSha, ForgeName, JobObservation, Repo, Role, Team,
+    Actor, Change, ChangeKey, CommentKind, CommentRef, CommitSha, ForgeName, Issue, JobObservation, Repo, Role, Team,
     Timestamp,
 };
 use crate::ports::{
-    CallError, CheckPost, Decoded, FileNow, Forge, ForgeKind, PostedStatus, Reaction, ReportPost, Secrets, StatusPost,
-    Wanted, WebhookError, WebhookRequest,
+    CallError, CheckPost, Decoded, FileNow, Forge, ForgeKind, IssuePost, PostedStatus, Reaction, ReportPost, Secrets,
+    StatusPost, Wanted, WebhookError, WebhookRequest,
 };
 
 /// Whether a comment may hold a command of ours; others are put aside before anything is stored.
@@ -251,7 +253,23 @@ impl Forge for GitLabForge {
     }
 
     async fn post_report(&self, repo: &Repo, change: &ChangeKey, post: &ReportPost) -> Result<u64, CallError> {
-        write::post_report(self, (repo.key.id, change.number), post).await
+        write::post_report(self, Noteable::MergeRequest(repo.key.id, change.number), post).await
+    }
+
+    async fn labelled_issues(&self, repo: &Repo, label: &str) -> Result<Vec<Issue>, CallError> {
+        issues::labelled(self, repo, label).await
+    }
+
+    async fn issue(&self, repo: &Repo, number: u64) -> Result<Option<Issue>, CallError> {
+        issues::one(self, repo, number).await
+    }
+
+    async fn put_issue(&self, repo: &Repo, post: &IssuePost) -> Result<Issue, CallError> {
+        issues::put(self, repo, post).await
+    }
+
+    async fn post_issue_comment(&self, repo: &Repo, number: u64, post: &ReportPost) -> Result<u64, CallError> {
+        write::post_report(self, Noteable::Issue(repo.key.id, number), post).await
     }
 
     async fn missed_comments(&self, repo: &Repo, since: Timestamp) -> Result<Vec<Wanted>, CallError> {

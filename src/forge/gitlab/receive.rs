@@ -9,11 +9,11 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::jobs::{self, JobFacts, PipelineFacts, observation};
-use super::{GitLabForge, actor, changes, write};
+use super::{GitLabForge, actor, changes, receive_issue, write};
 use crate::api::gitlab::{JobWords, PipelineAddress, hooks, is_over};
 use crate::domain::{
     Actor, ChangeAction, ChangeKey, CommentAction, CommentEvent, CommentKind, CommentRef, CommitSha, DeliveryId,
-    ForgeEvent, JobEvent, PushEvent, Repo, RepoKey, Timestamp,
+    ForgeEvent, IssueEvent, JobEvent, PushEvent, QueueEvent, Repo, RepoKey, Timestamp,
 };
 use crate::ports::{Decoded, Wanted, WebhookError, WebhookRequest, hmac_sha256_matches, token_matches};
 
@@ -23,7 +23,7 @@ const SKEW_MS_MAX: i64 = 300_000;
 const SIGNATURES_MAX: usize = 8;
 
 /// Why a delivery holds nothing for us.
-enum Skip {
+pub(super) enum Skip {
     Ignored(&'static str),
     Malformed(String),
 }
@@ -106,7 +106,8 @@ fn decode(forge: &GitLabForge, request: &WebhookRequest) -> Result<ForgeEvent, S
         "pipeline" => reader.pipeline(&request.body),
         "build" => reader.build(&request.body),
         "push" => reader.push(&request.body),
-        _ => Err(Skip::Ignored("a kind of event that says nothing about commands, changes or jobs")),
+        "issue" => reader.issue(&request.body),
+        _ => Err(Skip::Ignored("a kind of event that says nothing about commands, changes, jobs or issues")),
     }
 }
 
@@ -142,6 +143,13 @@ impl Reader<'_> {
         let sha = CommitSha::parse(&hook.after).map_err(|e| Skip::Malformed(format!("push hook: `after`: {e}")))?;
         let (repo, branch) = (self.repo(&hook.project)?, branch.to_owned());
         Ok(ForgeEvent::Push(Box::new(PushEvent { repo, branch, sha, at: self.at })))
+    }
+
+    fn issue(&self, body: &[u8]) -> Result<ForgeEvent, Skip> {
+        let hook: hooks::IssueHook<'_> = parse("issue", body)?;
+        let repo = self.repo(&hook.project)?;
+        let issue = receive_issue::issue(&hook, self.at)?;
+        Ok(ForgeEvent::Issue(Box::new(IssueEvent { repo, issue })))
     }
 
     fn note(&self, body: &[u8]) -> Result<ForgeEvent, Skip> {
@@ -249,6 +257,13 @@ impl Reader<'_> {
             }
         };
         let sha = commit(&hook.sha)?;
+        let train = hook.git_ref.as_deref().and_then(receive_issue::train_of);
+        if let Some(number) = train.filter(|_| hook.build_status == "created" && hook.source_pipeline.is_none()) {
+            // Nothing but the ref of a job tells that its commit is a train's, and the job that is only created yet is
+            // told again when it may run: its place in the one event of a delivery goes to the train.
+            let queue = QueueEvent { repo, number, sha, base_ref: String::new(), over: false, at: self.at };
+            return Ok(ForgeEvent::Queue(Box::new(queue)));
+        }
         let address = PipelineAddress { project: home, pipeline: hook.pipeline_id, in_fork: false };
         let downstream = hook.source_pipeline.as_ref().is_some_and(|source| source.pipeline_id.is_some());
         let words = JobWords {
@@ -297,14 +312,18 @@ fn build_facts<'a>(build: &'a hooks::Build<'_>, project_page: &str) -> JobFacts<
     }
 }
 
-/// The head that the pipeline is about. Merged-results and train pipelines run on a commit that is in no branch: their
-/// head is taken from where the hook names it, else their own commit stands and the listing will know better. The merge
-/// request's last commit may be newer than the pipeline, so that it counts only where the ref says what was merged.
+/// The head that the pipeline is about. Merged-results pipelines run on a commit that is in no branch: their head is taken
+/// from where the hook names it, else their own commit stands and the listing will know better. The merge request's last
+/// commit may be newer than the pipeline, so that it counts only where the ref says what was merged. A train's pipeline
+/// is about the train's own commit.
 fn revision_sha(
     pipeline: &hooks::Pipeline<'_>,
     merge_request: Option<&hooks::MergeRequest<'_>>,
 ) -> Result<CommitSha, Skip> {
     let git_ref = pipeline.git_ref.as_deref().unwrap_or_default();
+    if receive_issue::train_of(git_ref).is_some() {
+        return commit(&pipeline.sha);
+    }
     let merged = git_ref.starts_with("refs/merge-requests/") && !git_ref.ends_with("/head");
     let last = merge_request.and_then(|m| m.last_commit.as_ref()).map(|last| &*last.id).filter(|_| merged);
     let head = pipeline.source_sha.as_deref().or(last).and_then(|sha| CommitSha::parse(sha).ok());

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::PoisonError;
 
 use super::{GitLabForge, changes};
-use crate::api::gitlab::{Failure, NewStatus, StatusWord};
+use crate::api::gitlab::{Failure, NewStatus, Noteable, StatusWord};
 use crate::domain::{Change, CommitSha, Repo};
 use crate::ports::{CallError, PostedStatus, ReportPost, StatusPost, StatusState};
 
@@ -134,28 +134,28 @@ fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(FIELD_BYTES_MAX)).unwrap_or(text)
 }
 
-/// Creates or edits the report. A known note that is gone, or an unknown one, is looked for by its marker among our
-/// own notes before a new one is written.
-pub(super) async fn post_report(forge: &GitLabForge, change: (u64, u64), post: &ReportPost) -> Result<u64, CallError> {
+/// Creates or edits the report of a merge request, or our comment on an issue. A known note that is gone, or an unknown
+/// one, is looked for by its marker among our own notes before a new one is written.
+pub(super) async fn post_report(forge: &GitLabForge, on: Noteable, post: &ReportPost) -> Result<u64, CallError> {
     if let Some(known) = post.known {
-        match forge.client.edit_note(change, known, &post.body).await {
+        match forge.client.edit_note(on, known, &post.body).await {
             Ok(()) => return Ok(known),
             Err(failure) if failure.status == Some(404) => {}
             Err(failure) => return Err(failure.into()),
         }
     }
-    match find_report(forge, change, post).await? {
+    match find_report(forge, on, post).await? {
         Some(found) => {
-            forge.client.edit_note(change, found, &post.body).await?;
+            forge.client.edit_note(on, found, &post.body).await?;
             Ok(found)
         }
-        None => Ok(forge.client.create_note(change, &post.body, post.internal).await?),
+        None => Ok(forge.client.create_note(on, &post.body, post.internal).await?),
     }
 }
 
-async fn find_report(forge: &GitLabForge, change: (u64, u64), post: &ReportPost) -> Result<Option<u64>, CallError> {
+async fn find_report(forge: &GitLabForge, on: Noteable, post: &ReportPost) -> Result<Option<u64>, CallError> {
     for page in 1..=REPORT_PAGES_MAX {
-        let (notes, more) = forge.client.comments(change.0, change.1, page).await?;
+        let (notes, more) = forge.client.comments(on, page).await?;
         for note in notes {
             // Anybody can write our marker: only our own note is our report. A note cannot change who sees it.
             let same_readers = (note.internal || note.confidential) == post.internal;
