@@ -21,7 +21,8 @@ impl State {
         let suite_id = self.new_suite(repo_id, ACTIONS_APP_ID, sha, Some(id));
         let repo = self.repo_mut(repo_id);
         repo.commits.insert(sha.to_owned());
-        let branch = repo.pulls_at(sha).map(|(_, pull)| pull.head_ref.clone()).next();
+        let queued = repo.queue.iter().find(|entry| entry.sha == sha).map(|entry| entry.branch.clone());
+        let branch = queued.or_else(|| repo.pulls_at(sha).map(|(_, pull)| pull.head_ref.clone()).next());
         let head_branch = branch.unwrap_or_else(|| repo.default_branch.clone());
         self.user(actor);
         let run_number = 1 + self.runs.values().filter(|run| run.workflow_id == workflow_id).count() as u64;
@@ -307,6 +308,9 @@ impl State {
             note = note.only_for(app_id);
         }
         self.emit(&note, body);
+        if action == "completed" {
+            self.judge_queue(repo_id);
+        }
     }
 
     /// Tells of a check suite; with `presser` it is a press of "re-run" and reaches its own App only.

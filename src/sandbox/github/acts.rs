@@ -1,14 +1,14 @@
 //! What people do on the sandbox's site: repositories, rights, changes, and the words they write.
 //!
 //! Each act that GitHub tells of queues its webhook. Naming a repository, change or comment that does not exist is a
-//! mistake of the test and panics. Read next: `acts_ci.rs`.
+//! mistake of the test and panics. Read next: `acts_issues.rs`, `acts_ci.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
 use super::hooks::{Hook, Note};
-use super::state::{BASE_SHA, Comment, Issue, LineOf, Pull, Repo, Review, State};
+use super::state::{BASE_SHA, Comment, LineOf, Pull, Repo, Review, State};
 use super::{GitHubSandbox, NewPull};
 
 impl GitHubSandbox {
@@ -75,6 +75,10 @@ impl GitHubSandbox {
                 roles: BTreeMap::new(),
                 files: BTreeMap::new(),
                 required: BTreeMap::new(),
+                moved: BTreeMap::new(),
+                issues_off: false,
+                queue: Vec::new(),
+                queue_ends: BTreeMap::new(),
                 dispatches: Vec::new(),
             };
             state.repos.insert(id, repo);
@@ -149,20 +153,6 @@ impl GitHubSandbox {
     /// Puts a file on another ref (a branch or a commit); other files there are those of the default branch.
     pub fn put_file_at(&self, repo: &str, at: &str, path: &str, text: &str) {
         self.with(|state| state.named(repo).files.insert((at.to_owned(), path.to_owned()), text.to_owned()));
-    }
-
-    /// Opens an issue and answers its number.
-    pub fn open_issue(&self, repo: &str, author: &str, title: &str, body: &str, labels: &[&str]) -> u64 {
-        self.with(|state| {
-            let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-            let number = state.add_issue(repo, author, title.to_owned(), labels, |_| None);
-            let repo = state.named(repo);
-            let (id, issue) = (repo.id, repo.issues.get_mut(&number).expect("it was just opened"));
-            body.clone_into(&mut issue.body);
-            let body = json!({"issue": state.issue_body(state.repo(id), &state.repo(id).issues[&number])});
-            state.emit(&Note::new("issues", id, author).action("opened"), body);
-            number
-        })
     }
 
     /// Opens a change and answers its number.
@@ -243,16 +233,6 @@ impl GitHubSandbox {
         self.with(|state| state.pull_mut(repo, number).1.fork_deleted = true);
     }
 
-    /// Adds a label to a change or issue, as `login`.
-    pub fn label(&self, repo: &str, number: u64, login: &str, label: &str) {
-        self.with(|state| state.set_label(repo, number, login, (label, true)));
-    }
-
-    /// Takes a label off a change or issue, as `login`.
-    pub fn unlabel(&self, repo: &str, number: u64, login: &str, label: &str) {
-        self.with(|state| state.set_label(repo, number, login, (label, false)));
-    }
-
     /// Locks the conversation: comments get 403.
     pub fn lock(&self, repo: &str, number: u64) {
         self.with(|state| {
@@ -329,38 +309,6 @@ impl GitHubSandbox {
 }
 
 impl State {
-    fn add_issue(
-        &mut self,
-        repo: &str,
-        author: &str,
-        title: String,
-        labels: Vec<String>,
-        pull: impl FnOnce(u64) -> Option<Pull>,
-    ) -> u64 {
-        self.user(author);
-        let (id, now) = (self.id(), self.now_ms);
-        let repo = self.named(repo);
-        let number = repo.issues.keys().last().map_or(1, |last| last + 1);
-        let pull = pull(number);
-        let issue = Issue {
-            id,
-            number,
-            author: author.to_owned(),
-            title: if title.is_empty() { format!("Change {number}") } else { title },
-            body: String::new(),
-            labels,
-            open: true,
-            locked: false,
-            created_ms: now,
-            updated_ms: now,
-            closed_ms: None,
-            reactions: Vec::new(),
-            pull,
-        };
-        repo.issues.insert(number, issue);
-        number
-    }
-
     pub fn pull_mut(&mut self, repo: &str, number: u64) -> (String, &mut Pull) {
         let now = self.now_ms;
         let issue = self.named(repo).issues.get_mut(&number).expect("the change exists");
@@ -379,26 +327,6 @@ impl State {
         let mut body = json!({"number": number, "pull_request": self.pull_event_body(repo_id, number)});
         super::bodies::extend(&mut body, more);
         self.emit(&Note::new("pull_request", repo_id, by).action(action), body);
-    }
-
-    pub fn set_label(&mut self, repo: &str, number: u64, login: &str, (label, on): (&str, bool)) {
-        let repo_id = self.named(repo).id;
-        let issue = self.repo_mut(repo_id).issues.get_mut(&number).expect("the change exists");
-        issue.labels.retain(|name| name != label);
-        if on {
-            issue.labels.push(label.to_owned());
-        }
-        let is_pull = issue.pull.is_some();
-        let action = if on { "labeled" } else { "unlabeled" };
-        let more = json!({"label": self.label_body(self.repo(repo_id), label)});
-        if is_pull {
-            self.note_pull(repo, number, login, (action, more));
-        } else {
-            let held = self.repo(repo_id);
-            let mut body = json!({"issue": self.issue_body(held, &held.issues[&number])});
-            super::bodies::extend(&mut body, more);
-            self.emit(&Note::new("issues", repo_id, login).action(action), body);
-        }
     }
 
     fn add_line_comment(&mut self, repo: &str, (number, to): (u64, Option<u64>), login: &str, body: &str) -> u64 {

@@ -1,4 +1,4 @@
-//! What administrators and the merge queue do: install and suspend the App, group changes, mark drafts ready.
+//! What administrators do: install and suspend the App, mark drafts ready, point a change at another branch.
 //!
 //! Read next: `acts.rs`.
 
@@ -45,19 +45,6 @@ impl GitHubSandbox {
             state.note_pull(repo, number, &author, ("edited", more));
         });
     }
-
-    /// The merge queue asks for checks on `head_sha`, the test merge of a change.
-    pub fn group_pull(&self, repo: &str, number: u64, head_sha: &str) {
-        self.with(|state| {
-            state.named(repo).commits.insert(head_sha.to_owned());
-            state.note_group(repo, (number, head_sha), ("checks_requested", json!({})));
-        });
-    }
-
-    /// The merge queue gives a group up; `reason` is `merged`, `invalidated` or `dequeued`.
-    pub fn ungroup_pull(&self, repo: &str, number: u64, head_sha: &str, reason: &str) {
-        self.with(|state| state.note_group(repo, (number, head_sha), ("destroyed", json!({"reason": reason}))));
-    }
 }
 
 impl State {
@@ -80,20 +67,5 @@ impl State {
         if let Some(event) = self.queue.back_mut() {
             event.payload.remove("repository");
         }
-    }
-
-    fn note_group(&mut self, repo: &str, (number, sha): (u64, &str), (action, more): (&str, Value)) {
-        let (by, pull) = self.pull_mut(repo, number);
-        let (base_ref, base_sha) = (pull.base_ref.clone(), pull.base_sha.clone());
-        let repo_id = self.named(repo).id;
-        let mut body = json!({"merge_group": {
-            "head_sha": sha,
-            "head_ref": format!("refs/heads/gh-readonly-queue/{base_ref}/pr-{number}-{base_sha}"),
-            "base_sha": base_sha,
-            "base_ref": format!("refs/heads/{base_ref}"),
-            "head_commit": self.head_commit(sha),
-        }});
-        super::bodies::extend(&mut body, more);
-        self.emit(&Note::new("merge_group", repo_id, &by).action(action), body);
     }
 }

@@ -239,6 +239,7 @@ impl State {
         let id = status.id;
         self.repo_mut(repo_id).statuses.push(status);
         self.emit(&Note::new("status", repo_id, &creator), body);
+        self.judge_queue(repo_id);
         id
     }
 }

@@ -13,6 +13,7 @@ mod actions;
 mod acts;
 mod acts_app;
 mod acts_ci;
+mod acts_issues;
 mod ask;
 mod auth;
 mod bodies;
@@ -20,12 +21,14 @@ mod bodies_change;
 mod bodies_ci;
 mod deliveries;
 mod hooks;
+mod queue;
 mod reruns;
 mod routes;
 mod routes_app;
 mod routes_change;
 mod routes_checks;
 mod routes_ci;
+mod routes_issues;
 mod routes_repo;
 mod state;
 mod views;
@@ -36,7 +39,8 @@ mod tests;
 mod tests_ci;
 
 pub use auth::Throttle;
-pub use views::{CheckView, CommentView, JobView, PullView, RunView, StatusEntry, StatusView};
+pub use queue::QueuePlace;
+pub use views::{CheckView, CommentView, IssueView, JobView, PullView, RunView, StatusEntry, StatusView};
 
 use state::State;
 

@@ -6,15 +6,16 @@ use serde_json::{Value, json};
 
 use super::ask::{Answer, Ask, list, list_of};
 use super::bodies_change::REACTIONS;
+use super::routes_issues;
 use super::state::{Comment, Issue, LineOf, Pull, Reaction, Repo, State};
 
 /// Longest comment, in characters.
-const BODY_CHARS_MAX: usize = 65_536;
+pub(super) const BODY_CHARS_MAX: usize = 65_536;
 
 pub(super) fn route(state: &mut State, ask: &Ask, id: u64, rest: &[&str]) -> Answer {
     match (ask.method.as_str(), rest) {
         ("GET", ["pulls"]) => pulls(state, ask, id),
-        ("GET", ["issues"]) => issues(state, ask, id),
+        (_, ["issues"]) => routes_issues::all(state, ask, id),
         (_, ["issues" | "pulls", "comments", comment, tail @ ..]) => {
             let line = rest.first() == Some(&"pulls");
             let found = comment.parse().ok().and_then(|at| state.repo(id).comments.get(&at));
@@ -30,7 +31,10 @@ pub(super) fn route(state: &mut State, ask: &Ask, id: u64, rest: &[&str]) -> Ans
             match found.filter(|issue| issue.pull.is_some() || !pulls_only).map(|issue| issue.number) {
                 Some(number) if pulls_only => one_pull(state, ask, (id, number), tail),
                 Some(number) => one_issue(state, ask, (id, number), tail),
-                None => Answer::not_found(),
+                None => {
+                    let gone = number.parse().ok().and_then(|number| routes_issues::gone(state, id, number));
+                    gone.unwrap_or_else(Answer::not_found)
+                }
             }
         }
         _ => Answer::not_found(),
@@ -42,7 +46,7 @@ fn each_pull(repo: &Repo) -> impl DoubleEndedIterator<Item = (&Issue, &Pull)> {
 }
 
 /// Whether the `state` of a query (open when absent) wants this.
-fn wanted_state(ask: &Ask, open: bool) -> bool {
+pub(super) fn wanted_state(ask: &Ask, open: bool) -> bool {
     match ask.query("state") {
         Some("all") => true,
         Some("closed") => !open,
@@ -65,20 +69,8 @@ fn pulls(state: &State, ask: &Ask, id: u64) -> Answer {
     list_of(&state.api, ask, found, |(issue, pull)| state.pull_body(repo, issue, pull))
 }
 
-fn issues(state: &State, ask: &Ask, id: u64) -> Answer {
-    let repo = state.repo(id);
-    let labels: Vec<&str> = ask.query("labels").unwrap_or_default().split(',').filter(|l| !l.is_empty()).collect();
-    let since = since(ask);
-    let found = repo.issues.values().rev().filter(|issue| {
-        wanted_state(ask, issue.open)
-            && labels.iter().all(|label| issue.labels.iter().any(|held| held.eq_ignore_ascii_case(label)))
-            && since.is_none_or(|ms| issue.updated_ms >= ms)
-    });
-    list_of(&state.api, ask, found.collect(), |issue| state.issue_body(repo, issue))
-}
-
 /// `since` in milliseconds.
-fn since(ask: &Ask) -> Option<i64> {
+pub(super) fn since(ask: &Ask) -> Option<i64> {
     let time = chrono::DateTime::parse_from_rfc3339(ask.query("since")?).ok()?;
     Some(time.timestamp_millis())
 }
@@ -194,6 +186,7 @@ fn one_issue(state: &mut State, ask: &Ask, (id, number): (u64, u64), tail: &[&st
             let repo = state.repo(id);
             Answer::ok(state.issue_body(repo, &repo.issues[&number]))
         }
+        ("PATCH", []) => routes_issues::edit(state, ask, (id, number)),
         ("GET", ["comments"]) => comments(state, ask, id, |c| c.number == number && c.line.is_none()),
         ("POST", ["comments"]) => {
             if state.repo(id).issues[&number].locked && !may_moderate(state, id, &login) {

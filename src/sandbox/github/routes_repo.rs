@@ -41,6 +41,7 @@ fn permission(state: &State, ask: &Ask, rest: &[&str]) -> Option<Answer> {
     let level = if ask.method == Method::GET { "read" } else { "write" };
     let name = match rest {
         ["issues", "comments", _, "reactions", ..] => "issues",
+        ["issues"] | ["issues", _] if level == "write" => "issues",
         ["issues", ..] if state.need(&ask.who, "pull_requests", level).is_ok() => return None,
         ["issues", ..] => "issues",
         ["pulls", ..] | ["commits", _, "pulls"] => "pull_requests",

@@ -137,11 +137,32 @@ pub(super) struct Repo {
     /// Required contexts by branch.
     pub required: BTreeMap<String, Vec<String>>,
     pub dispatches: Vec<(String, serde_json::Value)>,
+    /// Issues that are here no more, by number.
+    pub moved: BTreeMap<u64, Gone>,
+    pub issues_off: bool,
+    /// The merge queue of all its branches, the first to be merged at the front.
+    pub queue: Vec<super::queue::Entry>,
+    /// How a change's last place in the queue ended.
+    pub queue_ends: BTreeMap<u64, &'static str>,
+}
+
+/// What became of an issue that is here no more.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Gone {
+    Deleted,
+    /// Now in that repository, under that number.
+    To(u64, u64),
 }
 
 impl Repo {
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.owner, self.name)
+    }
+
+    /// The number of the next issue or change; that of a deleted one is never given again.
+    pub fn next_number(&self) -> u64 {
+        let last = |keys: Option<&u64>| keys.copied().unwrap_or_default();
+        last(self.issues.keys().last()).max(last(self.moved.keys().last())) + 1
     }
 
     /// The open or closed changes whose head is `sha`.
@@ -311,6 +332,7 @@ impl State {
             ("contents", "write"),
             ("members", "read"),
             ("administration", "read"),
+            ("merge_queues", "read"),
             ("repository_hooks", "write"),
         ];
         let mut apps = vec![App { id: ACTIONS_APP_ID, slug: "github-actions".to_owned() }];

@@ -428,20 +428,6 @@ async fn a_suspended_installation_gets_nothing_but_its_own_news() {
 }
 
 #[tokio::test]
-async fn the_merge_queue_asks_for_checks_on_a_commit_of_its_own() {
-    let (site, bot) = (Site::new().await, receiver(StatusCode::ACCEPTED).await);
-    site.github.hook(&bot.base_url(), "s");
-    site.github.drop_webhooks("");
-    site.github.group_pull(REPO, site.number, NEXT);
-    site.github.ungroup_pull(REPO, site.number, NEXT, "dequeued");
-    assert_eq!(site.deliver().await, ["merge_group.checks_requested", "merge_group.destroyed"]);
-    let body: Value = serde_json::from_slice(&bot.requests()[1].body).unwrap();
-    assert_eq!((&body["merge_group"]["head_sha"], &body["reason"]), (&json!(NEXT), &json!("dequeued")));
-    let post = site.post(&format!("/repos/{REPO}/statuses/{NEXT}"), json!({"state": "success"})).await;
-    assert_eq!(post.status, 201, "a group's head takes statuses");
-}
-
-#[tokio::test]
 async fn a_demo_sends_webhooks_as_they_come() {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let hear = move |request: axum::extract::Request| {

@@ -26,6 +26,21 @@ pub struct CommentView {
     pub on_line: bool,
 }
 
+/// An issue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct IssueView {
+    /// Title.
+    pub title: String,
+    /// Text now.
+    pub body: String,
+    /// Names of labels.
+    pub labels: Vec<String>,
+    /// Whether it is open.
+    pub open: bool,
+    /// Login of the author.
+    pub author: String,
+}
+
 /// One posting of a status.
 #[derive(Clone, Debug)]
 pub struct StatusEntry {
@@ -151,6 +166,20 @@ pub struct PullView {
 }
 
 impl GitHubSandbox {
+    /// An issue of the repository; none when there is none, or when it is a change.
+    pub fn issue(&self, repo: &str, number: u64) -> Option<IssueView> {
+        self.with(|state| {
+            let issue = state.named(repo).issues.get(&number).filter(|issue| issue.pull.is_none())?;
+            Some(IssueView {
+                title: issue.title.clone(),
+                body: issue.body.clone(),
+                labels: issue.labels.clone(),
+                open: issue.open,
+                author: issue.author.clone(),
+            })
+        })
+    }
+
     /// All comments of a change or issue, oldest first.
     pub fn comments(&self, repo: &str, number: u64) -> Vec<CommentView> {
         self.with(|state| {

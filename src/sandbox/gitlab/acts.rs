@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::GitLabSandbox;
 use super::events::{ChangeEvent, uuid};
-use super::new::{NewIssue, NewMergeRequest, NewNote, NoteKind};
+use super::new::{NewMergeRequest, NewNote, NoteKind};
 use super::quick_actions;
-use super::state::{BASE_SHA, DEVELOPER, Issue, Kind, Member, MergeRequest, Note, On, Project, State, Token};
+use super::state::{BASE_SHA, DEVELOPER, Kind, Member, MergeRequest, Note, On, Project, State, Token};
 
 impl GitLabSandbox {
     /// Adds a private project `group/sub/name` with the branch `main`, the bot in it as Developer, and answers its id;
@@ -227,20 +227,6 @@ impl GitLabSandbox {
         self.with(|state| state.notes.remove(&note));
     }
 
-    /// Opens an issue and answers its number.
-    pub fn add_issue(&self, project: u64, username: &str, new: NewIssue) -> u64 {
-        self.with(|state| {
-            let (author, id, now) = (state.user(username), state.id(Kind::Issue), state.now_ms);
-            let issues = &mut state.project_mut(project).issues;
-            let iid = issues.keys().next_back().map_or(1, |last| last + 1);
-            let NewIssue { title, description, labels, closed } = new;
-            let (created_ms, updated_ms) = (now, now);
-            let issue = Issue { id, iid, author, title, description, labels, open: !closed, created_ms, updated_ms };
-            issues.insert(iid, issue);
-            iid
-        })
-    }
-
     /// The quick actions that were obeyed on a merge request: who wrote them, and the line.
     pub fn quick_actions(&self, project: u64, iid: u64) -> Vec<(String, String)> {
         self.with(|state| {
@@ -270,6 +256,8 @@ impl State {
             merge_requests: BTreeMap::new(),
             issues: BTreeMap::new(),
             pipeline_iid: 0,
+            train: Vec::new(),
+            train_ends: BTreeMap::new(),
         };
         self.projects.insert(id, project);
         self.paths.insert(path.to_owned(), id);
@@ -277,7 +265,7 @@ impl State {
     }
 
     /// A pushed commit: in the branch of the source project, and known to the target through the merge request.
-    fn know_commit(&mut self, target: u64, source: u64, branch: &str, sha: &str) {
+    pub fn know_commit(&mut self, target: u64, source: u64, branch: &str, sha: &str) {
         self.project_mut(target).commits.insert(sha.to_owned());
         let source = self.project_mut(source);
         source.commits.insert(sha.to_owned());

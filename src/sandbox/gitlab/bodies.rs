@@ -241,9 +241,9 @@ impl State {
             "milestone": null,
             "assignees": [],
             "author": self.user_body(issue.author),
-            "type": "ISSUE",
-            "issue_type": "issue",
-            "confidential": false,
+            "type": issue.kind.to_uppercase(),
+            "issue_type": issue.kind,
+            "confidential": issue.confidential,
             "user_notes_count": self.notes_on(project.id, On::Issue(issue.iid)).count(),
             "web_url": format!("{}/-/issues/{}", self.web_url(project), issue.iid),
             "references": {

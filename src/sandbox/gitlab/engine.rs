@@ -262,6 +262,11 @@ impl State {
         home.finished_ms = is_over(status).then_some(now);
         self.tell_pipeline(pipeline);
         self.follow_downstream(pipeline, status);
+        let of_train = self.pipeline(pipeline).git_ref.ends_with("/train");
+        if of_train && is_over(status) {
+            let project = self.pipeline(pipeline).project;
+            self.move_train(project);
+        }
     }
 
     /// The bridge of a downstream pipeline shows its status (`strategy: depend`).

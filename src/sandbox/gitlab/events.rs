@@ -84,6 +84,19 @@ impl State {
         self.emit(project, "Merge Request Hook", payload);
     }
 
+    /// An issue or another work item was opened, changed, closed.
+    pub fn tell_issue(&mut self, (project, iid): (u64, u64), user: u64, action: &str, changes: &Value) {
+        let home = self.project(project);
+        let Some(issue) = home.issues.get(&iid) else { return };
+        let name = match (issue.kind.as_str(), issue.confidential) {
+            ("issue", true) => "Confidential Issue Hook",
+            ("issue", false) => "Issue Hook",
+            _ => "Work Item Hook",
+        };
+        let payload = self.issue_hook(home, issue, user, (action, changes));
+        self.emit(project, name, payload);
+    }
+
     /// A note was written or edited by `user`. Notes of GitLab itself send nothing.
     pub fn tell_note(&mut self, note: &Note, user: u64, action: &str) {
         if note.system {

@@ -96,7 +96,7 @@ impl Hook {
             "merge_requests_events": true,
             "note_events": true,
             "confidential_note_events": true,
-            "issues_events": false,
+            "issues_events": true,
             "confidential_issues_events": false,
             "pipeline_events": true,
             "job_events": true,

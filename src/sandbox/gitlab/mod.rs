@@ -10,6 +10,7 @@ use super::wire::Wire;
 
 mod acts;
 mod acts_ci;
+mod acts_issues;
 mod ask;
 mod bodies;
 mod bodies_ci;
@@ -20,15 +21,18 @@ mod graphql;
 mod hooks;
 mod new;
 mod payloads;
+mod payloads_issue;
 mod quick_actions;
 mod restart;
 mod routes;
 mod routes_change;
 mod routes_ci;
+mod routes_issues;
 mod routes_notes;
 mod routes_project;
 mod state;
 mod statuses;
+mod train;
 mod views;
 
 #[cfg(test)]
@@ -43,7 +47,8 @@ mod tests_status;
 pub use deliveries::Delivered;
 pub use hooks::{HookSecret, HookState};
 pub use new::{NewIssue, NewJob, NewMergeRequest, NewNote, NewPipeline, NoteKind, Options};
-pub use views::{JobView, MergeRequestView, NoteView, PipelineView, StatusView};
+pub use train::TrainPlace;
+pub use views::{IssueView, JobView, MergeRequestView, NoteView, PipelineView, StatusView};
 
 use state::State;
 

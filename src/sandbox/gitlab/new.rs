@@ -106,4 +106,8 @@ pub struct NewIssue {
     pub labels: Vec<String>,
     /// Closed from the start.
     pub closed: bool,
+    /// Visible to members only.
+    pub confidential: bool,
+    /// `incident`, `task` …; an ordinary `issue` when empty.
+    pub kind: String,
 }

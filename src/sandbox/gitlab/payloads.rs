@@ -2,7 +2,7 @@
 //! date of the service.
 //!
 //! They differ from REST on purpose: the job hook is flat and prefixed, its `commit.id` is the pipeline's id, and the
-//! ref of a merge request's pipeline is its source branch. Read next: `events.rs`.
+//! ref of a merge request's pipeline is its source branch. Read next: `payloads_issue.rs`, `events.rs`.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ const NO_SHA: &str = "0000000000000000000000000000000000000000";
 
 impl State {
     /// A person in a webhook.
-    fn hook_user(&self, id: u64) -> Value {
+    pub fn hook_user(&self, id: u64) -> Value {
         let user = self.person(id);
         json!({
             "id": user.id,
@@ -46,7 +46,7 @@ impl State {
         })
     }
 
-    fn hook_project(&self, project: &Project, old_names: bool) -> Value {
+    pub fn hook_project(&self, project: &Project, old_names: bool) -> Value {
         let url = self.web_url(project);
         let (ssh, http) = (format!("git@gitlab.example:{}.git", project.path), format!("{url}.git"));
         let mut body = json!({
@@ -69,7 +69,7 @@ impl State {
         body
     }
 
-    fn hook_repository(&self, project: &Project) -> Value {
+    pub fn hook_repository(&self, project: &Project) -> Value {
         json!({
             "name": project.name(),
             "url": format!("git@gitlab.example:{}.git", project.path),
@@ -89,7 +89,7 @@ impl State {
         })
     }
 
-    fn hook_labels(&self, project: u64, labels: &[String]) -> Value {
+    pub fn hook_labels(&self, project: u64, labels: &[String]) -> Value {
         let label = |(at, title): (usize, &String)| {
             json!({
                 "id": at as u64 + 1,

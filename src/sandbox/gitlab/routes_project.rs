@@ -1,4 +1,4 @@
-//! Everything below `/projects/:id`: the project itself, members, files, issues and hooks; the rest is handed on.
+//! Everything below `/projects/:id`: the project itself, members, files and hooks; the rest is handed on.
 //!
 //! Read next: `routes_change.rs`, `routes_ci.rs`.
 
@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::ask::{Answer, Ask, Outcome, page};
 use super::hooks::HookSecret;
-use super::state::{DEVELOPER, Issue, MAINTAINER, On, State};
-use super::{routes_change, routes_ci, routes_notes, statuses};
+use super::state::{MAINTAINER, On, State};
+use super::{routes_change, routes_ci, routes_issues, routes_notes, statuses};
 
 /// Refuses somebody below this access level.
 pub(super) fn need(state: &State, ask: &Ask, project: u64, level: u64) -> Result<(), Answer> {
@@ -46,13 +46,10 @@ pub(super) fn serve(state: &mut State, ask: &Ask, project: u64, rest: &[&str]) -
         }
         (_, ["merge_requests", tail @ ..]) => routes_change::serve(state, ask, project, tail),
         (_, ["issues", iid, "notes", tail @ ..]) => {
-            let iid = number(iid, "issue_iid")?;
-            if !state.project(project).issues.contains_key(&iid) {
-                return Err(Answer::no_row());
-            }
+            let iid = routes_issues::find(state, ask, project, iid)?.iid;
             routes_notes::serve(state, ask, (project, On::Issue(iid)), tail)
         }
-        (_, ["issues", tail @ ..]) => issues(state, ask, project, tail),
+        (_, ["issues", tail @ ..]) => routes_issues::serve(state, ask, project, tail),
         (_, ["hooks", tail @ ..]) => hooks(state, ask, project, tail),
         (_, ["pipelines" | "pipeline" | "jobs" | "trigger", ..]) => routes_ci::serve(state, ask, project, rest),
         _ => Err(Answer::no_route()),
@@ -141,51 +138,6 @@ fn one_branch(state: &State, project: u64, branch: &str) -> Outcome {
         "default": branch == home.default_branch,
         "can_push": false,
     })))
-}
-
-fn issues(state: &mut State, ask: &Ask, project: u64, tail: &[&str]) -> Outcome {
-    match (ask.method.as_str(), tail) {
-        ("GET", []) => {
-            let home = state.project(project);
-            let wanted = ask.commas("labels").unwrap_or_default();
-            let search = ask.some("search").map(str::to_lowercase);
-            let fits = |issue: &&Issue| {
-                let labelled = wanted.iter().all(|label| issue.labels.contains(label));
-                let opened = match ask.some("state") {
-                    Some("opened") => issue.open,
-                    Some("closed") => !issue.open,
-                    _ => true,
-                };
-                let text = format!("{}\n{}", issue.title, issue.description).to_lowercase();
-                labelled && opened && search.as_ref().is_none_or(|search| text.contains(search.as_str()))
-            };
-            let found = home.issues.values().rev().filter(fits).collect();
-            Ok(page(&state.base, ask, found, |issue| state.issue_body(home, issue)))
-        }
-        ("GET", [iid]) => {
-            let home = state.project(project);
-            let issue = home.issues.get(&number(iid, "issue_iid")?).ok_or_else(Answer::no_row)?;
-            Ok(Answer::ok(state.issue_body(home, issue)))
-        }
-        ("PUT", [iid]) => {
-            need(state, ask, project, DEVELOPER)?;
-            let now = state.now_ms;
-            let iid = number(iid, "issue_iid")?;
-            let issue = state.project_mut(project).issues.get_mut(&iid).ok_or_else(Answer::no_row)?;
-            if let Some(text) = ask.text("description") {
-                text.clone_into(&mut issue.description);
-            }
-            if let Some(text) = ask.some("title") {
-                text.clone_into(&mut issue.title);
-            }
-            issue.labels = labels_after(ask, &issue.labels);
-            issue.updated_ms = now;
-            let home = state.project(project);
-            let body = home.issues.get(&iid).map(|issue| state.issue_body(home, issue));
-            Ok(Answer::ok(json!(body)))
-        }
-        _ => Err(Answer::no_route()),
-    }
 }
 
 /// The labels after `labels`, `add_labels` and `remove_labels`.

@@ -85,6 +85,10 @@ pub(super) struct Project {
     pub merge_requests: BTreeMap<u64, MergeRequest>,
     pub issues: BTreeMap<u64, Issue>,
     pub pipeline_iid: u64,
+    /// The merge trains of all its branches, the first to be merged at the front.
+    pub train: Vec<super::train::Car>,
+    /// How a merge request's last place in a train ended.
+    pub train_ends: BTreeMap<u64, &'static str>,
 }
 
 impl Project {
@@ -137,6 +141,9 @@ pub(super) struct Issue {
     pub description: String,
     pub labels: Vec<String>,
     pub open: bool,
+    pub confidential: bool,
+    /// `issue`, `incident`, `task` …
+    pub kind: String,
     pub created_ms: i64,
     pub updated_ms: i64,
 }

@@ -70,6 +70,21 @@ pub struct JobView {
     pub variables: Vec<(String, String)>,
 }
 
+/// An issue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct IssueView {
+    /// Title.
+    pub title: String,
+    /// Text.
+    pub description: String,
+    /// Names of labels.
+    pub labels: Vec<String>,
+    /// Whether it is open.
+    pub open: bool,
+    /// User name of the author.
+    pub author: String,
+}
+
 /// A merge request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MergeRequestView {
@@ -139,11 +154,17 @@ impl GitLabSandbox {
         self.with(|state| state.note_views(project, On::Issue(iid)))
     }
 
-    /// Title, text and labels of an issue.
-    pub fn issue(&self, project: u64, iid: u64) -> Option<(String, String, Vec<String>)> {
+    /// An issue.
+    pub fn issue(&self, project: u64, iid: u64) -> Option<IssueView> {
         self.with(|state| {
             let issue = state.project(project).issues.get(&iid)?;
-            Some((issue.title.clone(), issue.description.clone(), issue.labels.clone()))
+            Some(IssueView {
+                title: issue.title.clone(),
+                description: issue.description.clone(),
+                labels: issue.labels.clone(),
+                open: issue.open,
+                author: state.person(issue.author).username.clone(),
+            })
         })
     }
 

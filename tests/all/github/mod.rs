@@ -4,6 +4,8 @@ mod calls;
 mod examples;
 mod forge;
 mod hooks;
+mod issues;
+mod queue;
 mod referee;
 mod runner;
 

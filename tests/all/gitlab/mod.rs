@@ -2,7 +2,9 @@
 
 mod client;
 mod forge;
+mod issues;
 mod runner;
+mod train;
 
 use std::sync::Arc;
 use std::time::Duration;
