@@ -68,3 +68,21 @@ fn the_app_s_webhook_goes_to_the_configured_forge() {
     let public = url.trim_end_matches("/webhooks/github");
     assert!(configuration.contains(&format!("public_url = \"{public}\"")), "the manifest says {public}");
 }
+
+#[test]
+fn the_app_asks_for_what_the_guide_says() {
+    let app: serde_json::Value = serde_json::from_str(&read("deploy/github-app.json")).expect("the manifest is JSON");
+    let guide = read("docs/install-github.md").to_lowercase().replace('\n', " ");
+    let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
+    let events =
+        guide.split_once("**events**:").and_then(|(_, rest)| rest.split_once('.')).map_or("", |(list, _)| list);
+    let listed: BTreeSet<String> = events.split(',').map(|name| name.trim().replace(' ', "_")).collect();
+    let asked = app["default_events"].as_array().into_iter().flatten().filter_map(|name| name.as_str());
+    assert_eq!(asked.map(str::to_owned).collect::<BTreeSet<_>>(), listed);
+    for (name, level) in app["default_permissions"].as_object().into_iter().flatten() {
+        let name = if name == "statuses" { "commit statuses".to_owned() } else { name.replace('_', " ") };
+        let level = level.as_str().unwrap_or_default();
+        let row = [format!("| {name} | {level} |"), format!("| {name} (organisation) | {level} |")];
+        assert!(row.iter().any(|row| guide.contains(row)), "the guide has no row for {name}: {level}");
+    }
+}

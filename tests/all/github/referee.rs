@@ -4,7 +4,8 @@ use retest_bot::domain::{
     ChangeKey, CommentKind, CommentRef, CommitSha, DispatchKey, JobName, RunOrder, RunRef, Timestamp,
 };
 use retest_bot::ports::{
-    CheckPost, DispatchOrder, Forge as _, JobOrder, Reaction, ReportPost, Runner as _, StatusPost, StatusState,
+    CheckPost, DispatchOrder, Forge as _, IssuePost, JobOrder, Reaction, ReportPost, Runner as _, StatusPost,
+    StatusState,
 };
 use retest_bot::sandbox::github::{NewJob, NewPull, NewWorkflow};
 
@@ -46,6 +47,27 @@ async fn ask_the_forge(site: &Site, number: u64, comment: u64) {
     report.known = Some(forge.post_report(repo, &key, &report).await.expect("a report"));
     forge.post_report(repo, &key, &report).await.expect("an edited report");
     forge.missed_comments(repo, Timestamp::from_ms(START_MS)).await.expect("comments");
+    ask_for_issues(site).await;
+}
+
+async fn ask_for_issues(site: &Site) {
+    let (forge, repo) = (&site.forge, &site.repo);
+    let post = |number, text: &str, label: &str| IssuePost {
+        number,
+        title: Some("Flake: `unit`".into()),
+        body: Some(text.into()),
+        labels: vec![label.into()],
+    };
+    let made = forge.put_issue(repo, &post(None, "text", "flake")).await.expect("an issue");
+    forge.put_issue(repo, &post(Some(made.number), "more text", "lab")).await.expect("a changed issue");
+    assert_eq!(forge.labelled_issues(repo, "flake").await.expect("issues").len(), 1);
+    assert!(forge.issue(repo, made.number).await.expect("an answer").is_some());
+    assert_eq!(forge.issue(repo, 999).await, Ok(None));
+    let mut comment =
+        ReportPost { body: "<!-- f -->\n1".into(), marker: "<!-- f -->".into(), known: None, internal: false };
+    for _ in 0..2 {
+        comment.known = Some(forge.post_issue_comment(repo, made.number, &comment).await.expect("a comment"));
+    }
 }
 
 /// Asks everything that the runner asks.

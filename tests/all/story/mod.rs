@@ -8,6 +8,7 @@ mod crashes;
 mod following;
 mod github_only;
 mod gitlab_only;
+mod issues;
 mod keys;
 mod lab;
 mod limits;
