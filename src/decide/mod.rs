@@ -6,6 +6,7 @@
 mod answer;
 mod authorise;
 mod closure;
+mod flake;
 mod inert;
 mod limits;
 mod need;
@@ -18,6 +19,10 @@ mod terms;
 
 pub use answer::{Answer, AnswerLine};
 pub use authorise::{Ask, Authorised, Rights, authorise, pinned};
+pub use flake::{
+    Breaker, BreakerRule, Budgets, Case, ChangeSwitch, Failure, FlakeRule, Health, Left, Match, Probe, Rate, RuleFault,
+    RuleSet, Spent, SpentByLabel, Switches, Verdict, is_user_error, judge, lint, masked, retry_wait, unknown_jobs,
+};
 pub use inert::{code, link, plain, plain_words, recorded};
 pub use limits::{Count, DAY, Figure, HOUR, Limits, SetBy, Used};
 pub use need::{Asker, Grant, Need};
