@@ -1,5 +1,6 @@
 //! The composition root: turns settings into forges, runners, rules and a world. The only place that names adapters.
 
+mod flakes;
 mod policy;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use crate::runner::{exec, http as http_runner, kernelci, lava};
 use crate::settings::{self, ForgeDetails, RunnerDetails, Settings};
 use crate::store::{Lock, Store};
 
+pub use flakes::{check_flakes, read_issue};
 pub use policy::Operators;
 
 /// How long news is collected before it is posted, so that one report tells of a plan and its start.
@@ -88,6 +90,7 @@ impl App {
             .await
             .with_context(|| format!("the store `{}` cannot be opened", path.display()))?;
         let grammar = grammar(settings)?;
+        check_flakes(settings)?;
         let client = client()?;
         let phrases = Arc::new(Phrases::default());
         let adapters =
@@ -249,6 +252,8 @@ pub fn rules(settings: &Settings) -> Rules {
         retention: settings.store.retention,
         catch_up_every: CATCH_UP_EVERY,
         templates: settings.templates.iter().map(template).collect(),
+        autoretry: flakes::autoretry(settings),
+        flake_issues: flakes::issues(),
     }
 }
 
@@ -531,6 +536,7 @@ fn entry(runner: &settings::Runner, module: Arc<dyn Runner>) -> RunnerEntry {
             required: job.required == Some(true),
             platform: job.platform.clone(),
             groups: job.groups.clone(),
+            auto_retry: job.auto_retry,
         };
         (which, declared)
     };

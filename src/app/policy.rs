@@ -10,7 +10,7 @@ use crate::decide::{
     Declares, Figure, Grant, JobRule, JobTerms, Limits, MayLoosen, Need, Policy, PolicyLimits, PolicyRights, Rights,
     Style, Terms, whole_seconds,
 };
-use crate::domain::{JobName, Role, RunnerName, Team};
+use crate::domain::{JobName, LabelOrigin, Role, RunnerName, Team};
 use crate::flow::{PolicyRules, WhenBroken};
 use crate::settings::{self, Settings};
 
@@ -46,6 +46,9 @@ pub(super) fn rights(rights: &settings::Rights) -> Rights {
         cancel: need(&rights.cancel),
         ok_to_test: need(&rights.ok_to_test),
         help: need(&rights.help),
+        flake: need(&rights.flake),
+        autoretry: need(&rights.autoretry),
+        override_status: need(&rights.override_status),
     }
 }
 
@@ -141,6 +144,7 @@ impl Operators {
         let policy = settings::Policy::parse(text)
             .map_err(|faults| faults.0.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let policy = policy_of(&policy);
+        super::flakes::sound(&policy.flakes, Some(text))?;
         let mut grammar = self.grammar.clone();
         let known =
             |phrase: &str| self.grammar.aliases.iter().any(|a| a.phrase.to_lowercase() == phrase.to_lowercase());
@@ -163,6 +167,9 @@ fn policy_of(policy: &settings::Policy) -> Policy {
             cancel: who(&rights.cancel),
             ok_to_test: who(&rights.ok_to_test),
             help: who(&rights.help),
+            flake: who(&rights.flake),
+            autoretry: who(&rights.autoretry),
+            override_status: who(&rights.override_status),
         },
         limits: PolicyLimits {
             jobs_per_command: limits.jobs_per_command_max,
@@ -190,6 +197,8 @@ fn policy_of(policy: &settings::Policy) -> Policy {
             .map(|alias| Alias { phrase: alias.phrase.clone(), means: alias.means.clone() })
             .collect(),
         disabled: policy.disabled.clone(),
+        flakes: super::flakes::rules(&policy.flakes, &LabelOrigin::Repository),
+        autoretry: super::flakes::terms(&policy.autoretry),
     }
 }
 
@@ -209,6 +218,7 @@ fn job_rule(job: &settings::JobPolicy) -> JobRule {
         platform: job.platform.clone(),
         groups: job.groups.clone(),
         aliases: job.aliases.clone(),
+        auto_retry: job.auto_retry,
         terms: JobTerms { never: job.never.clone(), who: job.retest.as_ref().map(grant), overrides },
     }
 }

@@ -12,6 +12,7 @@ use crate::store::Store;
 pub(super) fn run(config: &Path) -> anyhow::Result<ExitCode> {
     let settings = super::load(config)?;
     crate::app::grammar(&settings)?;
+    let about_flakes = crate::app::check_flakes(&settings)?;
     super::serve::log_filter(&settings)?;
     super::print_line(settings.summary().trim_end())?;
     let base = settings.server.public_url.as_ref().map_or_else(
@@ -24,7 +25,7 @@ pub(super) fn run(config: &Path) -> anyhow::Result<ExitCode> {
     for warning in settings.warnings() {
         super::print_line(&format!("warning: {warning}"))?;
     }
-    for warning in here(&settings) {
+    for warning in about_flakes.into_iter().chain(here(&settings)) {
         super::print_line(&format!("warning: {warning}"))?;
     }
     super::print_line("the configuration is good")

@@ -26,6 +26,12 @@ pub struct Rights {
     pub ok_to_test: Need,
     /// `/help`, `/jobs`, `/why`.
     pub help: Need,
+    /// `/flake`.
+    pub flake: Need,
+    /// `/autoretry`, for others than the author.
+    pub autoretry: Need,
+    /// `/override`.
+    pub override_status: Need,
 }
 
 impl Default for Rights {
@@ -38,6 +44,9 @@ impl Default for Rights {
             cancel: Need::role(Role::Write),
             ok_to_test: Need::role(Role::Write),
             help: Need::role(Role::Read),
+            flake: Need::role(Role::Triage),
+            autoretry: Need::role(Role::Triage),
+            override_status: Need::role(Role::Maintain),
         }
     }
 }
@@ -52,6 +61,9 @@ impl Rights {
             Ask::Cancel { .. } => &self.cancel,
             Ask::OkToTest => &self.ok_to_test,
             Ask::Help => &self.help,
+            Ask::Flake => &self.flake,
+            Ask::Autoretry { .. } => &self.autoretry,
+            Ask::Override => &self.override_status,
         }
     }
 }
@@ -74,6 +86,15 @@ pub enum Ask {
     OkToTest,
     /// Read.
     Help,
+    /// Say that a failure is a known flake.
+    Flake,
+    /// Let flakes of the change be retried unasked, or forbid it.
+    Autoretry {
+        /// Whether they shall be.
+        on: bool,
+    },
+    /// Set one of our statuses to success.
+    Override,
 }
 
 /// The proof that the asker may do it.
@@ -134,7 +155,8 @@ pub fn pinned(change: &Change, sha: Option<&str>) -> Result<(), Refusal> {
 /// Decides whether the asker may do it.
 ///
 /// An author may retest a trusted head where that is allowed, and may always read what concerns the own change; who asked
-/// for a retry may cancel it. All else takes the grant.
+/// for a retry may cancel it. An author may forbid retries that nobody asks for, and allow them where the author may retest.
+/// All else takes the grant.
 ///
 /// # Errors
 /// [`Refusal`] that names what is missing and what to do.
@@ -148,6 +170,10 @@ pub fn authorise(ask: Ask, change: &Change, asker: &Asker, rights: &Rights) -> R
         Ask::Cancel { own } => ("cancel", own),
         Ask::OkToTest => ("ok-to-test", false),
         Ask::Help => ("help, /jobs and /why", is_author),
+        Ask::Flake => ("flake", false),
+        Ask::Autoretry { on: true } => ("autoretry on", rights.retest_author && is_author && trusted_head),
+        Ask::Autoretry { on: false } => ("autoretry off", is_author),
+        Ask::Override => ("override", false),
     };
     let unmet = rights.need(ask).unmet(asker).filter(|_| !exempt);
     let Some(unmet) = unmet else {
@@ -159,7 +185,8 @@ pub fn authorise(ask: Ask, change: &Change, asker: &Asker, rights: &Rights) -> R
             approvers: rights.ok_to_test.to_string(),
         });
     };
-    let author_of_fork = ask == Ask::Retest && rights.retest_author && is_author && !trusted_head;
+    let author_of_fork =
+        matches!(ask, Ask::Retest | Ask::Autoretry { on: true }) && rights.retest_author && is_author && !trusted_head;
     let hint = if author_of_fork {
         format!(
             "the head of a fork must be approved first: somebody with {} can comment {}",

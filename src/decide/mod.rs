@@ -20,8 +20,9 @@ mod terms;
 pub use answer::{Answer, AnswerLine};
 pub use authorise::{Ask, Authorised, Rights, authorise, pinned};
 pub use flake::{
-    Breaker, BreakerRule, Budgets, Case, ChangeSwitch, Failure, FlakeRule, Health, Left, Match, Probe, Rate, RuleFault,
-    RuleSet, Spent, SpentByLabel, Switches, Verdict, is_user_error, judge, lint, masked, retry_wait, unknown_jobs,
+    AutoretryRules, AutoretryTerms, Breaker, BreakerRule, Budgets, Case, ChangeSwitch, CleanBefore, Failure, FlakeRule,
+    Health, Left, Match, Probe, Rate, RuleFault, RuleSet, Spent, SpentByLabel, Switches, Verdict, is_user_error, judge,
+    lint, masked, retry_wait, unknown_jobs,
 };
 pub use inert::{code, link, plain, plain_words, recorded};
 pub use limits::{Count, DAY, Figure, HOUR, Limits, SetBy, Used};

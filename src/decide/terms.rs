@@ -11,6 +11,7 @@ use globset::GlobMatcher;
 use retest_commands::{Alias, Selection, Selector};
 
 use super::authorise::{Authorised, Rights};
+use super::flake::{AutoretryTerms, FlakeRule};
 use super::inert::code;
 use super::limits::{Figure, Limits, SetBy};
 use super::need::{Grant, Need};
@@ -50,6 +51,8 @@ pub struct Declared {
     pub platform: Option<String>,
     /// Names that mean it together with others: `/retest hardware`.
     pub groups: Vec<String>,
+    /// Whether known flakes of it may be retried unasked; none when not said, which is yes.
+    pub auto_retry: Option<bool>,
 }
 
 /// What a repository's policy says.
@@ -69,6 +72,10 @@ pub struct Policy {
     pub aliases: Vec<Alias>,
     /// Commands that nobody may use here, by name.
     pub disabled: Vec<String>,
+    /// What makes a failure a known flake here.
+    pub flakes: Vec<FlakeRule>,
+    /// Whether and how flakes are retried here.
+    pub autoretry: AutoretryTerms,
 }
 
 /// Rights that a policy sets; none leaves the operator's.
@@ -88,6 +95,12 @@ pub struct PolicyRights {
     pub ok_to_test: Option<Grant>,
     /// `/help`, `/jobs`, `/why`.
     pub help: Option<Grant>,
+    /// `/flake`.
+    pub flake: Option<Grant>,
+    /// `/autoretry`.
+    pub autoretry: Option<Grant>,
+    /// `/override`.
+    pub override_status: Option<Grant>,
 }
 
 /// Figures that a policy sets; none leaves the operator's.
@@ -145,6 +158,8 @@ pub struct JobRule {
     pub groups: Vec<String>,
     /// Other names that people may write.
     pub aliases: Vec<String>,
+    /// Whether known flakes of them may be retried unasked; none when not said.
+    pub auto_retry: Option<bool>,
     /// What holds for each of them.
     pub terms: JobTerms,
 }
@@ -236,6 +251,10 @@ pub struct Terms {
     pub limits: Limits,
     /// How the bot speaks.
     pub style: Style,
+    /// The repository's own flake rules.
+    pub flakes: Vec<FlakeRule>,
+    /// Whether and how flakes are retried in the repository.
+    pub autoretry: AutoretryTerms,
     jobs: Vec<JobRule>,
     runners: Vec<(RunnerName, Vec<Declares>)>,
     may_loosen: MayLoosen,
@@ -253,6 +272,8 @@ impl Terms {
             rights: rights_of(rights, policy.rights, may_loosen.rights),
             limits: limits_of(limits, &policy.limits, may_loosen.limits),
             style: policy.style,
+            flakes: policy.flakes,
+            autoretry: policy.autoretry,
             jobs: policy.jobs,
             runners: if may_loosen.runners { policy.runners } else { Vec::new() },
             may_loosen,
@@ -280,6 +301,9 @@ impl Terms {
         said.required = rule.required.unwrap_or(said.required);
         said.platform = rule.platform.clone().or(said.platform);
         said.groups.extend(rule.groups.iter().cloned());
+        // Whoever says no wins.
+        said.auto_retry =
+            if said.auto_retry == Some(false) { Some(false) } else { rule.auto_retry.or(said.auto_retry) };
         said
     }
 
@@ -354,6 +378,9 @@ fn rights_of(operator: &Rights, policy: PolicyRights, may_loosen: bool) -> Right
         cancel: need(&operator.cancel, policy.cancel),
         ok_to_test: need(&operator.ok_to_test, policy.ok_to_test),
         help: need(&operator.help, policy.help),
+        flake: need(&operator.flake, policy.flake),
+        autoretry: need(&operator.autoretry, policy.autoretry),
+        override_status: need(&operator.override_status, policy.override_status),
     }
 }
 

@@ -33,7 +33,7 @@ pub use driver::{Driver, run_until_idle};
 pub use join::JoinPattern;
 pub use metrics::Metrics;
 pub use points::{Point, StopAt, Stopped};
-pub use policy::{Phrases, PolicyRules, ReadPolicy, WhenBroken};
+pub use policy::{FlakeIssues, Phrases, PolicyRules, ReadPolicy, WhenBroken};
 pub use request::{Client, Filter, PlannerPlace, PlannerWish, Request, RequestError, RequestOutcome, RunWish, Wanted};
 pub use template::{RunTemplate, TemplateError};
 pub use world::{EditedComments, FlowError, Parts, Progress, Rules, RunnerEntry, Wake, World};

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 
 use super::metrics::Metrics;
 use super::points::{Point, StopAt, Stopped};
-use super::policy::{Phrases, Policies, PolicyRules};
-use crate::decide::{Declared, Declares, Limits, Posts, Rights, Terms};
+use super::policy::{FlakeIssues, Phrases, Policies, PolicyRules};
+use crate::decide::{AutoretryRules, Declared, Declares, Limits, Posts, Rights, Terms};
 use crate::domain::{
     ChangeKey, DispatchKey, ForgeName, Job, JobName, JobObservation, Origin, Repo, RunnerName, Timestamp,
 };
@@ -78,6 +78,10 @@ pub struct Rules {
     pub catch_up_every: Duration,
     /// Job descriptions that clients of the API may start by name.
     pub templates: Vec<super::template::RunTemplate>,
+    /// Retries that nobody asks for, and the operator's flake rules.
+    pub autoretry: AutoretryRules,
+    /// How issues describe flakes.
+    pub flake_issues: FlakeIssues,
 }
 
 /// A configured runner with its limits.

@@ -87,6 +87,16 @@ pub(super) fn verdict(
     Err(SettingsErrors(faults))
 }
 
+/// The line on which the entry at `path` stands, or the nearest one around it that is there; none when nothing is.
+pub(super) fn line_of(text: &str, path: &str) -> Option<usize> {
+    let (table, _) = DeTable::parse_recoverable(text);
+    let mut map = Map { text, spots: BTreeMap::new() };
+    collect_table(table.get_ref(), "", &mut map.spots);
+    let mut fault = SettingsError::new(path, "", "");
+    map.locate(&mut fault);
+    fault.place.map(|place| place.line)
+}
+
 /// Faults of text that is not TOML, one per line of the file.
 fn syntax_faults(map: &Map<'_>, errors: &[toml::de::Error]) -> SettingsErrors {
     let mut faults: Vec<SettingsError> = Vec::new();

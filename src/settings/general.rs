@@ -112,6 +112,12 @@ pub struct Rights {
     pub ok_to_test: Who,
     /// For `/help`, `/jobs` and `/why`.
     pub help: Who,
+    /// For `/flake`.
+    pub flake: Who,
+    /// For `/autoretry` of others than the author.
+    pub autoretry: Who,
+    /// For `/override`.
+    pub override_status: Who,
     /// How long a looked-up role or membership is believed; at most 10 minutes.
     pub role_cache: Duration,
 }
@@ -301,6 +307,8 @@ pub(super) fn rights(check: &mut Check<'_>, raw: &raw::Rights) -> Rights {
     let (retest, force) = (open("rights.retest", &raw.retest), open("rights.force", &raw.force));
     let (test, cancel) = (open("rights.test", &raw.test), open("rights.cancel", &raw.cancel));
     let ok_to_test = open("rights.ok_to_test", &raw.ok_to_test);
+    let (flake, autoretry) = (open("rights.flake", &raw.flake), open("rights.autoretry", &raw.autoretry));
+    let override_status = open("rights.override", &raw.override_status);
     Rights {
         retest,
         retest_author: raw.retest_author,
@@ -309,6 +317,9 @@ pub(super) fn rights(check: &mut Check<'_>, raw: &raw::Rights) -> Rights {
         cancel,
         ok_to_test,
         help: who::who(check, "rights.help", &raw.help),
+        flake,
+        autoretry,
+        override_status,
         role_cache: check
             .duration("rights.role_cache", &raw.role_cache, Duration::ZERO..=10 * MINUTE)
             .unwrap_or_default(),

@@ -11,6 +11,7 @@ mod api;
 mod check;
 mod document;
 mod errors;
+mod flake;
 mod forge;
 mod general;
 mod policy;
@@ -36,12 +37,14 @@ mod tests;
 pub use api::{Api, ApiToken, JobTemplate};
 pub use check::RepositoryGlobs;
 pub use errors::{Place, SettingsError, SettingsErrors};
+pub use flake::{Autoretry, Breaker, Flake, FlakeBlock, extend_flake_issue, line_of, parse_flake_issue};
 pub use forge::{Forge, ForgeDetails, Github, GithubAuth, Gitlab};
 pub use general::{
     Alias, COMMANDS, Commands, Limits, Log, Metrics, Report, RepositoryPolicy, Rights, Server, Status, Store,
 };
 pub use policy::{
-    JobPolicy, POLICY_BYTES_MAX, Policy, PolicyLimits, PolicyReport, PolicyRights, RunnerPolicy, policy_schema,
+    JobPolicy, POLICY_BYTES_MAX, Policy, PolicyAutoretry, PolicyLimits, PolicyReport, PolicyRights, RunnerPolicy,
+    policy_schema,
 };
 pub use runner::{Runner, RunnerDetails};
 pub use runner_exec::{Exec, ExecCommand};
@@ -55,7 +58,8 @@ pub use secret::{SIGNING_KEY_BYTES, Secret, Secrets, SigningKey, SystemSecrets, 
 pub use template::{CALLBACK_NAMES, LOG_NAMES, ORDER_NAMES, RUN_NAMES, Template, UrlTemplate};
 pub use who::Who;
 pub use words::{
-    ApiScope, BodyFormat, Edited, ForgeKind, LogFormat, MayLoosen, Method, Role, RunState, RunnerModule, WhenBroken,
+    ApiScope, BodyFormat, Clean, Edited, FlakeEnd, ForgeKind, LogFormat, MayLoosen, Method, Role, RunState,
+    RunnerModule, WhenBroken,
 };
 
 use check::Check;
@@ -92,6 +96,10 @@ pub struct Settings {
     pub api: Api,
     /// Job descriptions that clients of the API may start by name; no two of one name.
     pub templates: Vec<JobTemplate>,
+    /// Retries that nobody asks for.
+    pub autoretry: Autoretry,
+    /// What makes a failure a known flake; no two of one label.
+    pub flakes: Vec<Flake>,
     warnings: Vec<String>,
 }
 
@@ -127,6 +135,7 @@ impl Settings {
         let metrics = general::metrics(check, &file.metrics, &server);
         let on_gitlab = file.forge.iter().any(|forge| forge.kind == Some(ForgeKind::Gitlab));
         let commands = general::commands(check, &file.commands, on_gitlab);
+        let runner_names: Vec<&str> = file.runner.iter().filter_map(|runner| runner.name.as_deref()).collect();
         let around = runner::Surroundings { forges: &file.forge, has_public_url: file.server.public_url.is_some() };
         Self {
             store: general::store(check, &file.store, &commands),
@@ -140,6 +149,8 @@ impl Settings {
             report: Report { enabled: file.report.enabled, reaction: file.report.reaction },
             api: api::api(check, &file.api),
             templates: api::templates(check, &file.template, &file.runner),
+            autoretry: flake::autoretry(check, &file.autoretry),
+            flakes: flake::flakes(check, &file.flake, Some(&runner_names)),
             server,
             metrics,
             commands,

@@ -27,6 +27,8 @@ pub struct Job {
     pub groups: Vec<String>,
     /// What it runs on.
     pub platform: Option<String>,
+    /// Whether known flakes of it may be retried unasked; `None`: yes.
+    pub auto_retry: Option<bool>,
 }
 
 /// Which jobs an entry is about.
@@ -120,6 +122,7 @@ fn job(check: &mut Check<'_>, path: &str, module: RunnerModule, raw: &raw::Job) 
         required: raw.required.or(own_list.then_some(false)),
         groups: raw.groups.clone(),
         platform: raw.platform.clone(),
+        auto_retry: raw.auto_retry,
     })
 }
 

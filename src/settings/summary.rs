@@ -2,6 +2,7 @@
 //!
 //! Read next: `mod.rs`.
 
+use super::flake::{Autoretry, Flake};
 use super::forge::{Forge, ForgeDetails, GithubAuth};
 use super::runner::{Runner, RunnerDetails};
 use super::{RepositoryGlobs, Settings};
@@ -29,14 +30,17 @@ pub(super) fn summary(settings: &Settings) -> String {
     ));
     let rights = &settings.rights;
     lines.push(format!(
-        "rights: retest {}{}, force {}, test {}, cancel {}, ok-to-test {}, help {}",
+        "rights: retest {}{}, force {}, test {}, cancel {}, ok-to-test {}, help {}, flake {}, autoretry {} or author, override {}",
         rights.retest,
         if rights.retest_author { " or author" } else { "" },
         rights.force,
         rights.test,
         rights.cancel,
         rights.ok_to_test,
-        rights.help
+        rights.help,
+        rights.flake,
+        rights.autoretry,
+        rights.override_status
     ));
     let limits = &settings.limits;
     let some = |max: Option<u32>| max.map_or("any".to_owned(), |max| max.to_string());
@@ -72,12 +76,60 @@ pub(super) fn summary(settings: &Settings) -> String {
         on(settings.report.enabled),
         on(settings.report.reaction)
     ));
+    lines.push(autoretry(&settings.autoretry));
+    lines.push(flakes(&settings.flakes));
     for token in &settings.api.tokens {
         let scopes: Vec<String> = token.scopes.iter().map(ToString::to_string).collect();
         let places = repositories(&token.repositories);
         lines.push(format!("api token `{}`: may {}, repositories {places}", token.name, list(&scopes)));
     }
     lines.join("\n")
+}
+
+fn autoretry(autoretry: &Autoretry) -> String {
+    if !autoretry.enabled {
+        return "flakes retried unasked: no".to_owned();
+    }
+    let label = |label: &Option<String>| label.as_ref().map_or("none".to_owned(), |label| format!("`{label}`"));
+    format!(
+        "flakes retried unasked: at most {} times per job and head, {} per change and {} per runner a day; issues labelled {}, \
+         changes labelled {}, never {}; a runner pauses {} when {} % of {} or more heads fail within {}",
+        autoretry.retries_max,
+        autoretry.retries_per_change_per_day,
+        autoretry.retries_per_runner_per_day,
+        label(&autoretry.issue_label),
+        label(&autoretry.auto_label),
+        label(&autoretry.never_label),
+        time(autoretry.breaker.open_for),
+        autoretry.breaker.share_percent,
+        autoretry.breaker.heads_min,
+        time(autoretry.breaker.window)
+    )
+}
+
+/// The flake rules, one a line.
+pub(super) fn flakes(rules: &[Flake]) -> String {
+    let rule = |rule: &Flake| {
+        let jobs: Vec<String> = rule.jobs.iter().map(|job| job.as_str().to_owned()).collect();
+        let mut by: Vec<String> = rule.ends.iter().map(|end| format!("ended {end}")).collect();
+        by.extend(rule.causes.iter().map(|cause| format!("cause {}", cause.glob().glob())));
+        by.extend(rule.log.iter().map(|pattern| format!("log /{pattern}/")));
+        format!(
+            "flake `{}`: jobs {}{}; {}; {} per job and head, {} a day, first after {}",
+            rule.label.as_deref().unwrap_or_default(),
+            list(&jobs),
+            rule.runner.as_ref().map_or_else(String::new, |runner| format!(" of runner `{runner}`")),
+            list(&by),
+            rule.retries,
+            rule.retries_per_day,
+            time(rule.delay)
+        )
+    };
+    if rules.is_empty() {
+        "flake rules: none".to_owned()
+    } else {
+        rules.iter().map(rule).collect::<Vec<_>>().join("\n")
+    }
 }
 
 fn forge(forge: &Forge) -> String {

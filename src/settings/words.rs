@@ -122,6 +122,30 @@ pub enum MayLoosen {
     Runners,
 }
 
+/// How a run ended that may be a flake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FlakeEnd {
+    /// Its tests or its script failed.
+    Failed,
+    /// It died of its infrastructure.
+    Infrastructure,
+    /// It ran out of time.
+    TimedOut,
+    /// Nobody can tell.
+    Lost,
+}
+
+/// What must pass after a picked retest before the aggregate status turns green.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Clean {
+    /// The picked jobs, as often as `clean_passes` says.
+    Off,
+    /// Every required job, once more.
+    Full,
+}
+
 /// Method of a templated request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
@@ -208,6 +232,8 @@ display_as_spelt!(
     Edited,
     WhenBroken,
     MayLoosen,
+    FlakeEnd,
+    Clean,
     Method,
     BodyFormat,
     RunState

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
-use retest_bot::decide::{Reason, RefusalKind};
+use retest_bot::decide::{Left, Reason, RefusalKind};
 use retest_commands::{COMMANDS, MistakeKind};
 
 /// Most lines of code in a file; blank lines and lines that are only a comment do not count.
@@ -285,6 +285,15 @@ fn every_word_of_an_answer_is_documented() {
     let mistakes = MistakeKind::ALL.iter().map(|m| m.as_str());
     for word in reasons.chain(refusals).chain(mistakes) {
         assert!(text.contains(&format!("| `{word}` |")), "docs/reasons.md has no row for `{word}`");
+    }
+}
+
+#[test]
+fn every_reason_why_a_flake_is_left_alone_is_documented() {
+    let text = read(&root().join("docs/flakes.md"));
+    for left in Left::ALL {
+        assert!(text.contains(&format!("`{}`", left.as_str())), "docs/flakes.md does not explain `{}`", left.as_str());
+        assert_eq!(Left::parse(left.as_str()), Some(left));
     }
 }
 

@@ -16,7 +16,7 @@ const COLUMNS: [(&str, bool); 8] = [
     ("fork approved at an older head", false),
 ];
 
-const ASKS: [(&str, Ask); 7] = [
+const ASKS: [(&str, Ask); 11] = [
     ("retest", Ask::Retest),
     ("force", Ask::Force),
     ("test", Ask::Test),
@@ -24,12 +24,16 @@ const ASKS: [(&str, Ask); 7] = [
     ("cancel other", Ask::Cancel { own: false }),
     ("ok-to-test", Ask::OkToTest),
     ("help", Ask::Help),
+    ("flake", Ask::Flake),
+    ("autoretry on", Ask::Autoretry { on: true }),
+    ("autoretry off", Ask::Autoretry { on: false }),
+    ("override", Ask::Override),
 ];
 
 const ROLES: [Role; 6] = [Role::None, Role::Read, Role::Triage, Role::Write, Role::Maintain, Role::Admin];
 
 /// The least role in each column, by its first letter; `-` where no role is enough. Rows in the order of [`ASKS`].
-const DEFAULTS: [&str; 7] = [
+const DEFAULTS: [&str; 11] = [
     //                 own    fork   approved  older
     /* retest      */ "n t    t t    n t       t t",
     /* force       */ "w w    w w    w w       w w",
@@ -38,10 +42,14 @@ const DEFAULTS: [&str; 7] = [
     /* cancel other*/ "w w    w w    w w       w w",
     /* ok-to-test  */ "w w    w w    w w       w w",
     /* help        */ "n r    n r    n r       n r",
+    /* flake       */ "t t    t t    t t       t t",
+    /* autoretry on*/ "n t    t t    n t       t t",
+    /* autoretry off*/ "n t    n t    n t       n t",
+    /* override    */ "m m    m m    m m       m m",
 ];
 
 /// Authors have no privilege.
-const AUTHORS_OFF: [&str; 7] = [
+const AUTHORS_OFF: [&str; 11] = [
     "t t    t t    t t       t t",
     "w w    w w    w w       w w",
     "w w    w w    w w       w w",
@@ -49,10 +57,14 @@ const AUTHORS_OFF: [&str; 7] = [
     "w w    w w    w w       w w",
     "w w    w w    w w       w w",
     "n r    n r    n r       n r",
+    "t t    t t    t t       t t",
+    "t t    t t    t t       t t",
+    "n t    n t    n t       n t",
+    "m m    m m    m m       m m",
 ];
 
 /// Everything is at another step.
-const STRICT: [&str; 7] = [
+const STRICT: [&str; 11] = [
     "n m    m m    n m       m m",
     "a a    a a    a a       a a",
     "m m    m m    m m       m m",
@@ -60,10 +72,14 @@ const STRICT: [&str; 7] = [
     "t t    t t    t t       t t",
     "a a    a a    a a       a a",
     "n t    n t    n t       n t",
+    "w w    w w    w w       w w",
+    "n w    w w    n w       w w",
+    "n w    n w    n w       n w",
+    "a a    a a    a a       a a",
 ];
 
 /// The operator says *write* or the team, the repository *triage*, and both must be met; the asker is not in the team.
-const LOCKED: [&str; 7] = [
+const LOCKED: [&str; 11] = [
     "w w    w w    w w       w w",
     "w w    w w    w w       w w",
     "w w    w w    w w       w w",
@@ -71,10 +87,14 @@ const LOCKED: [&str; 7] = [
     "w w    w w    w w       w w",
     "w w    w w    w w       w w",
     "n r    n r    n r       n r",
+    "t t    t t    t t       t t",
+    "t t    t t    t t       t t",
+    "n t    n t    n t       n t",
+    "m m    m m    m m       m m",
 ];
 
 /// `/retest` and `/test` are for a team alone; the asker is not in it.
-const TEAM_ONLY: [&str; 7] = [
+const TEAM_ONLY: [&str; 11] = [
     "n -    - -    n -       - -",
     "w w    w w    w w       w w",
     "- -    - -    - -       - -",
@@ -82,10 +102,14 @@ const TEAM_ONLY: [&str; 7] = [
     "w w    w w    w w       w w",
     "w w    w w    w w       w w",
     "n r    n r    n r       n r",
+    "t t    t t    t t       t t",
+    "n t    t t    n t       t t",
+    "n t    n t    n t       n t",
+    "m m    m m    m m       m m",
 ];
 
 /// The same, and the asker is in it.
-const IN_THE_TEAM: [&str; 7] = [
+const IN_THE_TEAM: [&str; 11] = [
     "n n    n n    n n       n n",
     "w w    w w    w w       w w",
     "n n    n n    n n       n n",
@@ -93,6 +117,10 @@ const IN_THE_TEAM: [&str; 7] = [
     "w w    w w    w w       w w",
     "w w    w w    w w       w w",
     "n r    n r    n r       n r",
+    "t t    t t    t t       t t",
+    "n t    t t    n t       t t",
+    "n t    n t    n t       n t",
+    "m m    m m    m m       m m",
 ];
 
 fn team() -> Team {
@@ -127,7 +155,7 @@ fn least(cell: &str) -> Option<Role> {
     }
 }
 
-fn agrees(setting: &str, table: &[&str; 7], rights: &Rights, teams: &[Team]) -> usize {
+fn agrees(setting: &str, table: &[&str; 11], rights: &Rights, teams: &[Team]) -> usize {
     let mut compared = 0;
     for ((command, ask), row) in ASKS.iter().zip(table) {
         let cells: Vec<&str> = row.split_whitespace().collect();
@@ -159,6 +187,9 @@ fn rights_follow_the_table() {
         cancel: Need::role(Role::Triage),
         ok_to_test: Need::role(Role::Admin),
         help: Need::role(Role::Triage),
+        flake: Need::role(Role::Write),
+        autoretry: Need::role(Role::Write),
+        override_status: Need::role(Role::Admin),
     };
     let write_or_team = Grant { role: Some(Role::Write), teams: vec![team()], people: vec![] };
     let locked = Rights {
@@ -173,7 +204,7 @@ fn rights_follow_the_table() {
         + agrees("locked", &LOCKED, &locked, &[])
         + agrees("team only", &TEAM_ONLY, &team_only, &[])
         + agrees("in the team", &IN_THE_TEAM, &team_only, &[team()]);
-    assert_eq!(compared, 6 * 7 * 8 * 6, "no row was left out");
+    assert_eq!(compared, 6 * 11 * 8 * 6, "no row was left out");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod mask;
 mod needles;
 mod rate;
 mod rules;
+mod terms;
 
 pub use breaker::{Breaker, BreakerRule, Health, Probe};
 pub use judge::{Budgets, Case, ChangeSwitch, Left, Spent, SpentByLabel, Switches, Verdict, judge, retry_wait};
@@ -18,3 +19,4 @@ pub use lint::{RuleFault, lint, unknown_jobs};
 pub use mask::masked;
 pub use rate::Rate;
 pub use rules::{Failure, FlakeRule, Match, RuleSet, is_user_error};
+pub use terms::{AutoretryRules, AutoretryTerms, CleanBefore};

@@ -19,6 +19,7 @@ fn rule(name: &str) -> JobRule {
         required: None,
         platform: None,
         groups: vec![],
+        auto_retry: None,
         aliases: vec![],
         terms: JobTerms::default(),
     }
@@ -133,4 +134,23 @@ fn runners_are_chosen_by_the_policy_only_where_the_operator_lets_it() {
     let policy = || Policy { runners: vec![("lab".into(), vec![Declares::Job("unit".into())])], ..Policy::default() };
     let chosen = |may| terms(policy(), MayLoosen { runners: may, ..NOTHING }).runners_for(&"unit".into()).count();
     assert_eq!((chosen(true), chosen(false)), (1, 0));
+}
+
+#[test]
+fn whoever_says_no_to_retries_unasked_wins() {
+    let table = [
+        (None, None, None),
+        (Some(true), None, Some(true)),
+        (None, Some(false), Some(false)),
+        (Some(false), Some(true), Some(false)),
+        (Some(true), Some(false), Some(false)),
+    ];
+    for (operators, policys, wanted) in table {
+        let own = JobRule { auto_retry: policys, ..rule("unit") };
+        let policy = Policy { jobs: vec![own], ..Policy::default() };
+        let terms = terms(policy, MayLoosen::default());
+        let operator = Declared { auto_retry: operators, ..Declared::default() };
+        let said = terms.declared(&JobName::from("unit"), Some(&operator)).auto_retry;
+        assert_eq!(said, wanted, "{operators:?} {policys:?}");
+    }
 }

@@ -12,11 +12,12 @@ mod tests;
 use super::check::{Check, DAY};
 use super::document;
 use super::errors::{SettingsError, SettingsErrors};
+use super::flake::Flake;
 use super::general::{Alias, COMMANDS, RETRIES_MAX};
 use super::runner_job::{JobSelector, circle_from, override_key};
 use super::schema;
 use super::who::{self, RawWho, Who};
-use super::words::Role;
+use super::words::{Clean, Role};
 use globset::{Glob, GlobMatcher};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,8 +46,23 @@ pub struct Policy {
     pub jobs: Vec<JobPolicy>,
     /// Which jobs belong to which runner.
     pub runners: Vec<RunnerPolicy>,
+    /// What makes a failure a known flake; no two of one label.
+    pub flakes: Vec<Flake>,
+    /// Retries that nobody asks for.
+    pub autoretry: PolicyAutoretry,
     /// What works and may surprise.
     pub warnings: Vec<String>,
+}
+
+/// `[autoretry]`.
+#[derive(Debug, Clone)]
+pub struct PolicyAutoretry {
+    /// Whether there are any.
+    pub enabled: bool,
+    /// Whether every required job must pass after a picked retest.
+    pub clean: Clean,
+    /// Times that each picked job must pass; 1 is no more than usual.
+    pub clean_passes: u32,
 }
 
 /// `[rights]`; none leaves the operator's.
@@ -66,6 +82,12 @@ pub struct PolicyRights {
     pub ok_to_test: Option<Who>,
     /// For `/help`, `/jobs`, `/why`.
     pub help: Option<Who>,
+    /// For `/flake`.
+    pub flake: Option<Who>,
+    /// For `/autoretry`.
+    pub autoretry: Option<Who>,
+    /// For `/override`.
+    pub override_status: Option<Who>,
 }
 
 /// `[limits]`; none leaves the operator's.
@@ -123,6 +145,8 @@ pub struct JobPolicy {
     pub groups: Vec<String>,
     /// Other names for it.
     pub aliases: Vec<String>,
+    /// Whether known flakes of it may be retried unasked; `None`: not said.
+    pub auto_retry: Option<bool>,
 }
 
 /// `[[runner]]`.
@@ -171,6 +195,9 @@ impl Policy {
             ("cancel", &rights.cancel),
             ("ok-to-test", &rights.ok_to_test),
             ("help", &rights.help),
+            ("flake", &rights.flake),
+            ("autoretry", &rights.autoretry),
+            ("override", &rights.override_status),
         ];
         let mut said: Vec<String> =
             set.iter().filter_map(|(command, who)| Some(format!("{command} {}", who.as_ref()?))).collect();
@@ -179,11 +206,13 @@ impl Policy {
         );
         let said = if said.is_empty() { "as the operator has them".to_owned() } else { said.join(", ") };
         format!(
-            "rights: {said}\njobs: {}\nrunners: {}\naliases: {}, disabled: {}",
+            "rights: {said}\njobs: {}\nrunners: {}\naliases: {}, disabled: {}\nflakes retried unasked: {}\n{}",
             list(&jobs),
             list(&runners),
             self.aliases.len(),
-            list(&self.disabled.iter().map(String::as_str).collect::<Vec<_>>())
+            list(&self.disabled.iter().map(String::as_str).collect::<Vec<_>>()),
+            if self.autoretry.enabled { "as the operator has it" } else { "no" },
+            super::summary::flakes(&self.flakes)
         )
     }
 }
@@ -210,6 +239,8 @@ fn checked(check: &mut Check<'_>, file: &raw::File) -> Policy {
         disabled: file.commands.disabled.clone(),
         jobs: jobs(check, &file.job),
         runners: runners(check, &file.runner),
+        flakes: super::flake::flakes(check, &file.flake, None),
+        autoretry: autoretry(check, &file.autoretry),
         warnings: Vec::new(),
     }
 }
@@ -233,7 +264,19 @@ fn rights(check: &mut Check<'_>, raw: &raw::Rights) -> PolicyRights {
         cancel: who("cancel", &raw.cancel, Role::Triage),
         ok_to_test: who("ok_to_test", &raw.ok_to_test, Role::Triage),
         help: who("help", &raw.help, Role::None),
+        flake: who("flake", &raw.flake, Role::Triage),
+        autoretry: who("autoretry", &raw.autoretry, Role::Triage),
+        override_status: who("override", &raw.override_status, Role::Write),
     }
+}
+
+fn autoretry(check: &mut Check<'_>, raw: &raw::Autoretry) -> PolicyAutoretry {
+    let clean_passes = check.whole("autoretry.clean_passes", raw.clean_passes, 1..=20);
+    if raw.clean == Clean::Full && clean_passes > 1 {
+        let text = "stands beside `clean = \"full\"`, and a full run passes each job once";
+        check.fault("autoretry.clean_passes", text, "keep one of the two");
+    }
+    PolicyAutoretry { enabled: raw.enabled, clean: raw.clean, clean_passes }
 }
 
 fn limits(check: &mut Check<'_>, raw: &raw::Limits) -> PolicyLimits {
@@ -352,6 +395,7 @@ fn job(check: &mut Check<'_>, path: &str, raw: &raw::Job) -> Option<JobPolicy> {
         platform: raw.platform.clone(),
         groups: raw.groups.clone(),
         aliases: raw.aliases.clone(),
+        auto_retry: raw.auto_retry,
     })
 }
 

@@ -4,9 +4,10 @@
 //! Read next: `mod.rs`, which checks it.
 
 use super::super::document::Document;
-use super::super::raw::Alias;
+use super::super::raw::{Alias, Flake};
 use super::super::schema;
 use super::super::who::RawWho;
+use super::super::words::Clean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,6 +30,10 @@ pub struct File {
     pub job: Vec<Job>,
     /// Which of the operator's runners a job belongs to, where several could run it.
     pub runner: Vec<Runner>,
+    /// What makes a failure a known flake here, beside the operator's rules and issues.
+    pub flake: Vec<Flake>,
+    /// Retries of known flakes that nobody asks for.
+    pub autoretry: Autoretry,
 }
 
 impl Document for File {
@@ -55,6 +60,32 @@ pub struct Rights {
     pub ok_to_test: Option<RawWho>,
     /// For `/help`, `/jobs` and `/why`.
     pub help: Option<RawWho>,
+    /// For `/flake`: who may label a failure as a known flake.
+    pub flake: Option<RawWho>,
+    /// For `/autoretry`; the author of a change may always switch it off, and on where the author may `/retest`.
+    pub autoretry: Option<RawWho>,
+    /// For `/override`: who may set one of the bot's statuses to success.
+    #[serde(rename = "override")]
+    pub override_status: Option<RawWho>,
+}
+
+/// Retries of known flakes that nobody asks for.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Autoretry {
+    /// Whether there are any here. It can only switch off what the operator has switched on.
+    pub enabled: bool,
+    /// After single jobs were picked for a retest: `full`, every required job must pass on the head before the aggregate status
+    /// turns green; `off`, what `clean_passes` says.
+    pub clean: Clean,
+    /// After single jobs were picked for a retest, each must pass so many times before the aggregate status turns green.
+    pub clean_passes: u64,
+}
+
+impl Default for Autoretry {
+    fn default() -> Self {
+        Self { enabled: true, clean: Clean::Off, clean_passes: 1 }
+    }
 }
 
 /// How much may be restarted here.
@@ -132,6 +163,9 @@ pub struct Job {
     pub required: Option<bool>,
     /// What it runs on, for `/retest platform:NAME`.
     pub platform: Option<String>,
+    /// Whether known flakes of it may be retried unasked. Whoever says no, operator or repository, wins.
+    #[schemars(extend("default" = true))]
+    pub auto_retry: Option<bool>,
     /// Groups it belongs to: `/retest GROUP` means all of them.
     pub groups: Vec<String>,
     /// With `name` only: other names that people may write for it.
@@ -151,6 +185,7 @@ impl Default for Job {
             overrides: None,
             required: None,
             platform: None,
+            auto_retry: None,
             groups: Vec::new(),
             aliases: Vec::new(),
         }

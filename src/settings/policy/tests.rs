@@ -28,7 +28,7 @@ fn faults(text: &str) -> Vec<SettingsError> {
 fn the_example_is_accepted_with_and_without_its_commented_keys() {
     for text in [example(), with_commented_keys()] {
         let policy = Policy::parse(&text).unwrap_or_else(|faults| panic!("{faults:#}"));
-        assert_eq!((policy.jobs.len(), policy.runners.len()), (2, 1));
+        assert_eq!((policy.jobs.len(), policy.runners.len(), policy.flakes.len()), (2, 1, 1));
     }
     let policy = Policy::parse(&with_commented_keys()).expect("accepted");
     let retest = policy.rights.retest.expect("given");
@@ -147,4 +147,23 @@ fn an_empty_policy_changes_nothing() {
     let policy = Policy::parse("").expect("nothing is wrong with nothing");
     assert!(policy.jobs.is_empty() && policy.rights.retest.is_none() && policy.report.comment);
     assert!(policy.limits.cooldown.is_none() && policy.aliases.is_empty());
+}
+
+#[test]
+fn a_policy_has_flake_rules_and_says_what_must_pass_after_a_pick() {
+    let policy =
+        Policy::parse("[autoretry]\nclean = \"full\"\n[[job]]\nname = \"a\"\nauto_retry = false\n").expect("right");
+    assert_eq!(
+        (policy.autoretry.clean, policy.autoretry.clean_passes, policy.autoretry.enabled),
+        (Clean::Full, 1, true)
+    );
+    assert_eq!(policy.jobs[0].auto_retry, Some(false));
+    for (text, path) in [
+        ("[autoretry]\nclean = \"full\"\nclean_passes = 2\n", "autoretry.clean_passes"),
+        ("[autoretry]\nclean_passes = 0\n", "autoretry.clean_passes"),
+        ("[[flake]]\nlabel = \"x\"\n", "flake[0].jobs"),
+        ("[rights]\noverride = \"triage\"\n", "rights.override"),
+    ] {
+        assert_eq!(faults(text).into_iter().map(|fault| fault.path).collect::<Vec<_>>(), [path], "{text}");
+    }
 }

@@ -6,11 +6,13 @@
 //! Read next: `../general.rs`, `../forge.rs` and `../runner.rs`, which turn these into checked types.
 
 mod api;
+mod flake;
 mod forge;
 mod kernelci;
 mod runner;
 
 pub use api::{Api, ApiToken, Template};
+pub use flake::{Autoretry, Flake, IssueFlake};
 pub use forge::{API_VERSION, App, Forge, Secret};
 pub use kernelci::Kernelci;
 pub use runner::{
@@ -56,6 +58,10 @@ pub struct File {
     pub api: Api,
     /// Job descriptions that clients of the API may start by name.
     pub template: Vec<Template>,
+    /// Retries of known flakes that nobody asks for.
+    pub autoretry: Autoretry,
+    /// What makes a failure a known flake. The first rule that fits, with budget left, counts.
+    pub flake: Vec<Flake>,
 }
 
 /// The HTTP server that receives webhooks and callbacks.
@@ -204,6 +210,13 @@ pub struct Rights {
     pub ok_to_test: RawWho,
     /// For `/help`, `/jobs` and `/why`.
     pub help: RawWho,
+    /// For `/flake`: who may label a failure as a known flake.
+    pub flake: RawWho,
+    /// For `/autoretry`; the author of a change may always switch it off, and on where the author may `/retest`.
+    pub autoretry: RawWho,
+    /// For `/override`: who may set one of the bot's statuses to success.
+    #[serde(rename = "override")]
+    pub override_status: RawWho,
     /// A looked-up role is believed this long; `0s` asks the forge every time.
     pub role_cache: String,
 }
@@ -218,6 +231,9 @@ impl Default for Rights {
             cancel: RawWho::word("write"),
             ok_to_test: RawWho::word("write"),
             help: RawWho::word("read"),
+            flake: RawWho::word("triage"),
+            autoretry: RawWho::word("triage"),
+            override_status: RawWho::word("maintain"),
             role_cache: "60s".into(),
         }
     }

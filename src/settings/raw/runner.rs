@@ -148,6 +148,9 @@ pub struct Job {
     pub groups: Vec<String>,
     /// What it runs on, for `/retest platform:NAME`.
     pub platform: Option<String>,
+    /// Whether known flakes of it may be retried unasked.
+    #[schemars(extend("default" = true))]
+    pub auto_retry: Option<bool>,
 
     /// exec only: program and arguments, given to the process as they stand. No shell reads them.
     pub command: Option<Vec<String>>,

@@ -3,6 +3,7 @@
 mod api;
 mod example;
 mod faults;
+mod flakes;
 mod lava;
 mod refusals;
 mod secrets;
