@@ -7,6 +7,8 @@
 
 mod answers;
 mod deliveries;
+mod failures;
+mod issues;
 mod line;
 mod lock;
 mod policies;
@@ -29,6 +31,8 @@ use thiserror::Error;
 
 pub use answers::{AuditEntry, DueReaction, PostKind, Unreported};
 pub use deliveries::{Accepted, NewDelivery, StoredDelivery, WaitingDeliveries};
+pub use failures::{FailedRun, UnaskedCount};
+pub use issues::FlakeIssue;
 pub use lock::Lock;
 pub use policies::StoredPolicy;
 pub use record::{JobQuery, StoredChange};
@@ -62,6 +66,9 @@ pub enum StoreError {
         /// What is wrong with it.
         error: String,
     },
+    /// The database took nothing of a batch of deliveries; the log has its words.
+    #[error("the database did not take it")]
+    Refused,
     /// The writer has stopped: the program is going down.
     #[error("the store is closed")]
     Closed,
@@ -127,6 +134,16 @@ impl Store {
     /// deliveries as they arrive and notes of what was posted do not count.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
+    }
+
+    /// Writes something that does not matter, to see whether that works again.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn write_something(&self) -> Result<()> {
+        self.set_meta("tried", "").await?;
+        self.group.heal();
+        Ok(())
     }
 
     /// Whether the database answers.
