@@ -14,6 +14,7 @@ mod plan;
 mod reason;
 mod report;
 mod select;
+mod sift;
 mod standalone;
 mod terms;
 
@@ -36,6 +37,7 @@ pub use report::{
     render,
 };
 pub use select::{Needed, needed};
+pub use sift::{Sifted, sift};
 pub use standalone::Standalone;
 pub use terms::{
     Declared, Declares, JobRule, JobTerms, MayLoosen, Policy, PolicyLimits, PolicyRights, Style, Terms, whole_seconds,

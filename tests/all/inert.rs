@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use regex::Regex;
 use retest_bot::decide::{
-    Answer, AnswerLine, Ask, Asker, JobTerms, JobView, Limits, Posts, Readers, ReportView, Rights, RunnerFacts,
-    Snapshot, Standalone, Used, Verb, Wish, authorise, check_run, code, job_list, job_statuses, plain_words, plan,
-    recorded, render,
+    Answer, AnswerLine, Ask, Asker, JobView, Limits, Posts, Readers, ReportView, Rights, RunnerFacts, Snapshot,
+    Standalone, Used, Verb, Wish, authorise, check_run, code, job_list, job_statuses, plain_words, plan, recorded,
+    render,
 };
 use retest_bot::domain::{
     Actor, Change, ChangeKey, CommitSha, Conclusion, DispatchKey, Job, JobName, JobObservation, JobState, Origin,
@@ -172,7 +172,7 @@ fn view(name: &str, state: JobState, text: &str) -> JobView {
         platform: Some(text.into()),
         overrides: vec![text.into()],
         groups: vec![text.into()],
-        terms: JobTerms::default(),
+        terms: None,
         last_retry_at: None,
     }
 }
