@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::time::Instant;
 
 use anyhow::{Context, bail};
 use retest_bot::decide::{
-    Ask, Asker, Authorised, JobTerms, JobView, Limits, Plan, Rights, RunnerFacts, Snapshot, Standalone, Used, Verb,
-    Wish, authorise, plan, states,
+    Ask, Asker, Authorised, JobView, Limits, Plan, Rights, RunnerFacts, Snapshot, Standalone, Used, Verb, Wish,
+    authorise, plan, sift, states,
 };
 use retest_bot::domain::{
     Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
     RunRef, RunnerName, Timestamp,
 };
 use retest_commands::{Command, Grammar, Retest, parse};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::table::{Goal, Table, median};
 
@@ -37,9 +37,15 @@ pub fn measure(table: &mut Table) -> anyhow::Result<()> {
         let times = timed(|| {
             black_box(parse(black_box(&text), &grammar));
         });
-        table.add(format!("**parse 1 MB: {name}**"), "ms", times, Goal::AtMost(5.0));
+        table.add(format!("**parse 1 MB: {name}**"), "ms CPU", times, Goal::AtMost(5.0));
     }
     Ok(())
+}
+
+/// Milliseconds that this thread was on a processor: what others do on the machine meanwhile does not count.
+fn on_processor() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1_000.0 + time.tv_nsec as f64 / 1_000_000.0
 }
 
 /// Milliseconds of each repeat, after one that is not counted.
@@ -47,9 +53,9 @@ fn timed(mut work: impl FnMut()) -> Vec<f64> {
     work();
     let mut times = Vec::with_capacity(REPEATS);
     for _ in 0..REPEATS {
-        let started = Instant::now();
+        let started = on_processor();
         work();
-        times.push(started.elapsed().as_secs_f64() * 1_000.0);
+        times.push(on_processor() - started);
     }
     times
 }
@@ -71,14 +77,14 @@ fn planner(text: &str, grammar: &Grammar, table: &mut Table) -> anyhow::Result<(
         let mut times = Vec::with_capacity(REPEATS);
         for _ in 0..REPEATS {
             let from_record = jobs.clone();
-            let started = Instant::now();
+            let started = on_processor();
             black_box(decide(black_box(from_record), &wish)?);
-            times.push(started.elapsed().as_secs_f64() * 1_000.0);
+            times.push(on_processor() - started);
         }
         medians.push(median(&times));
         let goal = if count == 100_000 { Goal::AtMost(50.0) } else { Goal::None };
         let mark = if count == 100_000 { "**" } else { "" };
-        table.add(format!("{mark}plan `{text}`, {count} jobs{mark}"), "ms", times, goal);
+        table.add(format!("{mark}plan `{text}`, {count} jobs{mark}"), "ms CPU", times, goal);
     }
     // Ten times the time for ten times the jobs is linear; a sort adds a little, the caches some more.
     let growth = vec![medians[2] / medians[1] / 100.0];
@@ -88,10 +94,14 @@ fn planner(text: &str, grammar: &Grammar, table: &mut Table) -> anyhow::Result<(
 
 /// From the jobs of the record to the plan, as the flow does it.
 fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
+    let stays = sift(&wish.selection, jobs.iter().map(|job| (job, [].as_slice())));
     let standing: Vec<Standalone> = {
         let by_name = states(&jobs);
-        jobs.iter().map(|job| Standalone::of(job, None, &by_name)).collect()
+        let kept = jobs.iter().enumerate().filter(|(at, _)| stays.keeps(*at));
+        kept.map(|(_, job)| Standalone::of(job, None, &by_name)).collect()
     };
+    let mut jobs = jobs;
+    stays.retain(&mut jobs);
     let view = |(job, standalone): (Job, Standalone)| JobView {
         standalone,
         open: None,
@@ -100,7 +110,7 @@ fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
         platform: None,
         overrides: Vec::new(),
         groups: Vec::new(),
-        terms: JobTerms::default(),
+        terms: None,
         last_retry_at: None,
         job,
     };

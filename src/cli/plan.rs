@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::Operators;
 use crate::decide::{
-    Ask, Asker, Authorised, Declared, JobTerms, JobView, LeaveItem, OpenRetry, Reason, Refusal, RefusalKind,
-    RunnerFacts, Snapshot, Standalone, Terms, Used, Verb, Wish, authorise, code, job_list, pinned, plan,
+    Ask, Asker, Authorised, Declared, JobView, LeaveItem, Reason, Refusal, RefusalKind, RunnerFacts, Snapshot,
+    Standalone, Terms, Used, Verb, Wish, authorise, code, job_list, pinned, plan,
 };
 use crate::domain::{
     Actor, Change, ChangeKey, CommitSha, Job, JobName, JobObservation, JobState, Origin, RepoKey, Role, RunOrder,
@@ -326,13 +326,13 @@ fn snapshot(input: &Input, terms: &Terms) -> Snapshot {
     let view = |((job, raw), declared): ((&Job, &InputJob), &Declared)| {
         let mut view = JobView {
             standalone: Standalone::of(job, declared.standalone, &by_name),
-            open: None::<OpenRetry>,
+            open: None,
             retries: raw.runs.saturating_sub(1),
             wishes: raw.runs.saturating_sub(1),
             platform: declared.platform.clone(),
             overrides: raw.overrides.clone(),
             groups: declared.groups.clone(),
-            terms: JobTerms::default(),
+            terms: None,
             last_retry_at: None,
             job: job.clone(),
         };

@@ -154,15 +154,42 @@ pub(super) struct Starts {
     pub runs: u32,
 }
 
+/// What a plan starts so far, counted as it grows: a look at it costs the same however long the plan is.
+#[derive(Debug, Default)]
+pub(super) struct Planned<'s> {
+    jobs: usize,
+    runs: u32,
+    of_runner: BTreeMap<&'s RunnerName, u32>,
+}
+
+impl<'s> Planned<'s> {
+    /// Counts what is started next.
+    pub fn add(&mut self, snapshot: &'s Snapshot, new: &[Starts]) {
+        self.jobs = self.jobs.saturating_add(new.len());
+        self.runs = self.runs.saturating_add(runs(new));
+        if snapshot.limits.runner_day.is_set() {
+            for one in new {
+                let Some(runner) = runner(snapshot, one) else { continue };
+                let of_runner = self.of_runner.entry(runner).or_default();
+                *of_runner = of_runner.saturating_add(one.runs);
+            }
+        }
+    }
+}
+
+fn runner<'s>(snapshot: &'s Snapshot, one: &Starts) -> Option<&'s RunnerName> {
+    snapshot.jobs.get(one.at).and_then(|view| view.job.runner.as_ref())
+}
+
 /// Which limit would be passed by starting `new` after `before`; none when none.
 pub(super) fn reached(
     snapshot: &Snapshot,
-    (before, new): (&[Starts], &[Starts]),
+    (before, new): (&Planned<'_>, &[Starts]),
     role: Role,
 ) -> Option<(Reason, String)> {
     let limits = &snapshot.limits;
     let jobs = limits.jobs_per_command;
-    if before.len() + new.len() > usize::try_from(jobs.max).unwrap_or(usize::MAX) {
+    if before.jobs.saturating_add(new.len()) > usize::try_from(jobs.max).unwrap_or(usize::MAX) {
         let text = format!(
             "one command starts at most {} jobs ({}); give another command for this one",
             jobs.max,
@@ -217,33 +244,34 @@ struct Window<'w> {
     planned: (u32, u32),
 }
 
-fn window_full(snapshot: &Snapshot, (before, new): (&[Starts], &[Starts])) -> Option<(Reason, String)> {
+fn window_full(snapshot: &Snapshot, (before, new): (&Planned<'_>, &[Starts])) -> Option<(Reason, String)> {
     let (limits, used) = (&snapshot.limits, &snapshot.used);
-    let all = (runs(before), runs(new));
+    let all = (before.runs, runs(new));
     let window = |who, within, key, figure, used| Window { who, within, key, figure, used, planned: all };
-    let mut windows = vec![
+    let windows = [
         window("this change", HOUR, "retries_per_change_per_hour", limits.change_hour, used.change_hour),
         window("you", HOUR, "retries_per_actor_per_hour", limits.asker_hour, used.asker_hour),
         window("this change", DAY, "retries_per_change_per_day", limits.change_day, used.change_day),
         window("you", DAY, "retries_per_actor_per_day", limits.asker_day, used.asker_day),
         window("this repository", DAY, "retries_per_repository_per_day", limits.repository_day, used.repository_day),
     ];
-    if limits.runner_day.is_set() {
-        windows.extend(of_runners(snapshot, (before, new)));
-    }
-    let full = |w: &&Window<'_>| {
+    let full = |w: &Window<'_>| {
         let total = w.used.retries.saturating_add(w.planned.0).saturating_add(w.planned.1);
         w.figure.is_set() && total > w.figure.max
     };
-    let Window { who, within, key, figure, used, planned } = windows.iter().find(full)?;
+    let of_runners = || match limits.runner_day.is_set() {
+        true => of_runners(snapshot, (before, new)).into_iter().find(full),
+        false => None,
+    };
+    let Window { who, within, key, figure, used, planned } = windows.into_iter().find(full).or_else(of_runners)?;
     let had = used.retries.saturating_add(planned.0);
-    let free = used.leaves_first.unwrap_or(snapshot.now).plus(*within);
+    let free = used.leaves_first.unwrap_or(snapshot.now).plus(within);
     let text = format!(
         "{who} had {had} retries within the last {}, and {} is the most that {} allows ({}); there is room again {}; {}",
-        if *within == HOUR { "hour" } else { "24 hours" },
+        if within == HOUR { "hour" } else { "24 hours" },
         figure.max,
         whose(figure.by),
-        named(key, *figure),
+        named(key, figure),
         when(free, snapshot.now),
         lift(limits, figure.by)
     );
@@ -256,17 +284,16 @@ fn runs<'s>(starts: impl IntoIterator<Item = &'s Starts>) -> u32 {
 }
 
 /// The windows of the runners that would get the new jobs.
-fn of_runners<'s>(snapshot: &'s Snapshot, (before, new): (&[Starts], &[Starts])) -> Vec<Window<'s>> {
-    let runner = |one: &Starts| snapshot.jobs.get(one.at).and_then(|view| view.job.runner.as_ref());
-    let names: BTreeSet<&RunnerName> = new.iter().filter_map(runner).collect();
-    let on = |starts: &[Starts], name| runs(starts.iter().filter(|one| runner(one) == Some(name)));
+fn of_runners<'s>(snapshot: &'s Snapshot, (before, new): (&Planned<'_>, &[Starts])) -> Vec<Window<'s>> {
+    let names: BTreeSet<&RunnerName> = new.iter().filter_map(|one| runner(snapshot, one)).collect();
+    let on = |name| runs(new.iter().filter(|one| runner(snapshot, one) == Some(name)));
     let window = |name: &&'s RunnerName| Window {
         who: "its runner",
         within: DAY,
         key: "retries_per_runner_per_day",
         figure: snapshot.limits.runner_day,
         used: snapshot.used.runner_day.get(*name).copied().unwrap_or_default(),
-        planned: (on(before, *name), on(new, *name)),
+        planned: (before.of_runner.get(*name).copied().unwrap_or_default(), on(*name)),
     };
     names.iter().map(window).collect()
 }

@@ -14,6 +14,7 @@ mod plan;
 mod reason;
 mod report;
 mod select;
+mod sift;
 mod standalone;
 mod statuses;
 mod terms;
@@ -34,6 +35,7 @@ pub use plan::{
 pub use reason::{Reason, Refusal, RefusalKind};
 pub use report::{FlakeNote, MARKER, MEMBERS_MARKER, Readers, ReportView, has_news, is_own_text, render};
 pub use select::{Needed, needed};
+pub use sift::{Sifted, sift};
 pub use standalone::Standalone;
 pub use statuses::{Beside, Overridden, Posts, Whole, aggregate, check_run, job_statuses, unclean};
 pub use terms::{

@@ -11,7 +11,7 @@ use retest_commands::Selection;
 use super::authorise::Authorised;
 use super::closure::Closure;
 use super::inert::code;
-use super::limits::{Limits, Starts, Used, reached};
+use super::limits::{Limits, Planned, Starts, Used, reached};
 use super::reason::Reason;
 use super::select::{Picked, pick};
 use super::standalone::Standalone;
@@ -47,7 +47,7 @@ pub struct JobView {
     /// Whether it stands alone.
     pub standalone: Standalone,
     /// A retry under way.
-    pub open: Option<OpenRetry>,
+    pub open: Option<Box<OpenRetry>>,
     /// Retries of it on this head so far.
     pub retries: u32,
     /// Those of them that count against the operator's limit: several runs asked for at once count once.
@@ -58,8 +58,8 @@ pub struct JobView {
     pub overrides: Vec<String>,
     /// Names that mean it together with others.
     pub groups: Vec<String>,
-    /// What the repository's policy demands where it is started.
-    pub terms: JobTerms,
+    /// What the repository's policy demands where it is started; none for nothing.
+    pub terms: Option<Box<JobTerms>>,
     /// When it was last retried on this head.
     pub last_retry_at: Option<Timestamp>,
 }
@@ -164,49 +164,79 @@ pub struct Plan {
 /// Decides a `/retest` or a `/test`.
 pub fn plan(snapshot: &Snapshot, wish: &Wish<'_>, proof: &Authorised) -> Plan {
     let picked = pick(wish.selection, &snapshot.jobs);
-    let mut plan = Plan::default();
-    words_without_jobs(&picked, wish, snapshot, &mut plan);
-    let (mut started, mut before) = (BTreeSet::new(), Vec::new());
-    let mut closure = Closure::new(snapshot, wish, proof);
-    let full = |before: &[Starts], new: &[Starts]| reached(snapshot, (before, new), proof.asker().role);
+    let mut making = Making {
+        snapshot,
+        wish,
+        proof,
+        closure: Closure::new(snapshot, wish, proof),
+        before: Planned::default(),
+        started: BTreeSet::new(),
+        plan: Plan::default(),
+    };
+    words_without_jobs(&picked, wish, snapshot, &mut making.plan);
     for (&at, &named) in &picked.jobs {
-        let Some(view) = snapshot.jobs.get(at).filter(|_| !started.contains(&at)) else { continue };
+        let Some(view) = snapshot.jobs.get(at).filter(|_| !making.started.contains(&at)) else { continue };
         let chained = wish.with_needs && is_chained(view) && view.open.is_none();
-        let verdict = if chained {
-            // A plan that is full already is not worth a walk.
-            full(&before, &[Starts { at, runs: 1 }]).map_or_else(|| closure.of(at, named), Err)
-        } else {
-            judge(view, named, snapshot, wish, proof)
-                .map(|why| vec![StartItem { at, why, after: Vec::new(), asked: true }])
-        };
-        let verdict = verdict.and_then(|items| {
-            // Only what was asked for runs several times; what it needs runs once.
-            let runs = |item: &StartItem| if item.asked { wish.times.max(1) } else { 1 };
-            let new: Vec<Starts> = items.iter().map(|item| Starts { at: item.at, runs: runs(item) }).collect();
-            match full(&before, &new) {
-                None => Ok((items, new)),
-                Some(left) => {
-                    closure.take_back();
-                    Err(left)
-                }
-            }
-        });
-        match verdict {
-            Ok((items, new)) => {
-                if !items.iter().any(|item| item.at == at) {
-                    plan.leave.push(runs_along(view));
-                }
-                started.extend(items.iter().map(|item| item.at));
-                closure.starts(at);
-                before.extend(new);
-                plan.start.extend(items);
-            }
-            Err((reason, text)) => {
-                plan.leave.push(LeaveItem { name: view.job.newest.name.to_string(), reason, text });
-            }
+        let verdict = if chained { making.chain((at, view), named) } else { making.one((at, view), named) };
+        if let Err((reason, text)) = verdict {
+            making.plan.leave.push(LeaveItem { name: view.job.newest.name.to_string(), reason, text });
         }
     }
-    plan
+    making.plan
+}
+
+/// A plan that is being made.
+struct Making<'s> {
+    snapshot: &'s Snapshot,
+    wish: &'s Wish<'s>,
+    proof: &'s Authorised,
+    closure: Closure<'s>,
+    before: Planned<'s>,
+    /// What chains have started: it is not planned again when its own turn comes.
+    started: BTreeSet<usize>,
+    plan: Plan,
+}
+
+impl Making<'_> {
+    /// A job by itself.
+    fn one(&mut self, (at, view): (usize, &JobView), named: bool) -> Result<(), Left> {
+        let why = judge(view, named, self.snapshot, self.wish, self.proof)?;
+        let new = [Starts { at, runs: self.wish.times.max(1) }];
+        self.room_for(&new)?;
+        self.before.add(self.snapshot, &new);
+        if self.wish.with_needs {
+            self.closure.starts(at);
+        }
+        self.plan.start.push(StartItem { at, why, after: Vec::new(), asked: true });
+        Ok(())
+    }
+
+    /// A job with what must run before it.
+    fn chain(&mut self, (at, view): (usize, &JobView), named: bool) -> Result<(), Left> {
+        // A plan that is full already is not worth a walk.
+        self.room_for(&[Starts { at, runs: 1 }])?;
+        let items = self.closure.of(at, named)?;
+        // Only what was asked for runs several times; what it needs runs once.
+        let runs = |item: &StartItem| if item.asked { self.wish.times.max(1) } else { 1 };
+        let new: Vec<Starts> = items.iter().map(|item| Starts { at: item.at, runs: runs(item) }).collect();
+        if let Err(left) = self.room_for(&new) {
+            self.closure.take_back();
+            return Err(left);
+        }
+        self.before.add(self.snapshot, &new);
+        if !items.iter().any(|item| item.at == at) {
+            self.plan.leave.push(runs_along(view));
+        }
+        self.started.extend(items.iter().map(|item| item.at));
+        self.closure.starts(at);
+        self.plan.start.extend(items);
+        Ok(())
+    }
+
+    /// Whether the limits have room for so much more.
+    fn room_for(&self, new: &[Starts]) -> Result<(), Left> {
+        reached(self.snapshot, (&self.before, new), self.proof.asker().role).map_or(Ok(()), Err)
+    }
 }
 
 /// Whether other jobs must run first, or nobody can tell.
@@ -296,7 +326,7 @@ pub(super) fn startable(
         let text = "not managed here: no configured runner starts it; the operator can add one that does".to_owned();
         return Err((Reason::Unmanaged, text));
     };
-    view.terms.allow(proof)?;
+    view.terms.as_ref().map_or(Ok(()), |terms| terms.allow(proof))?;
     reachable(view, snapshot, wish, (runner, proof))?;
     if view.wishes.saturating_add(1) >= runner.attempts_max {
         let text = format!(
@@ -312,7 +342,12 @@ pub(super) fn startable(
 
 /// Whether the fields that the asker wants changed may be changed in this job.
 pub(super) fn changeable(view: &JobView, wish: &Wish<'_>, proof: &Authorised) -> Result<(), Left> {
-    wish.overrides.keys().try_for_each(|key| view.terms.allow_override(key, &view.overrides, proof))
+    if wish.overrides.is_empty() {
+        return Ok(());
+    }
+    let none = JobTerms::default();
+    let terms = view.terms.as_deref().unwrap_or(&none);
+    wish.overrides.keys().try_for_each(|key| terms.allow_override(key, &view.overrides, proof))
 }
 
 /// Whether the job's state is one that the command means.

@@ -9,6 +9,7 @@ use globset::GlobBuilder;
 use retest_commands::{Selection, Selector};
 
 use super::plan::JobView;
+use crate::domain::{Job, JobState};
 
 /// Which part of the record a selection needs: names cost the same however many jobs the revision has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,16 @@ pub(super) struct Picked {
     pub ambiguous: Vec<(String, Vec<String>)>,
 }
 
+impl Picked {
+    /// Adds jobs that were not named, in rising order.
+    fn add(&mut self, hits: impl IntoIterator<Item = usize>) {
+        // Made and joined as a whole, which is faster than one by one.
+        let mut all: BTreeMap<usize, bool> = hits.into_iter().map(|at| (at, false)).collect();
+        all.append(&mut self.jobs);
+        self.jobs = all;
+    }
+}
+
 /// Finds the jobs of a selection among `jobs`.
 pub(super) fn pick(selection: &Selection, jobs: &[JobView]) -> Picked {
     let mut picked = Picked::default();
@@ -62,7 +73,7 @@ pub(super) fn pick(selection: &Selection, jobs: &[JobView]) -> Picked {
         return picked;
     }
     if selection.words.is_empty() {
-        picked.jobs.extend(matching(jobs, is_meant).map(|at| (at, false)));
+        picked.add(matching(jobs, |j| is_meant(&j.job)));
     }
     for word in &selection.words {
         pick_word(word, jobs, &mut picked);
@@ -84,15 +95,15 @@ fn pick_word(word: &Selector, jobs: &[JobView], picked: &mut Picked) {
             }
             hits
         }
-        Selector::Failed => matching(jobs, is_meant).collect(),
-        Selector::Required => matching(jobs, |j| j.job.required && is_meant(j)).collect(),
-        Selector::Optional => matching(jobs, |j| !j.job.required && is_meant(j)).collect(),
+        Selector::Failed => matching(jobs, |j| is_meant(&j.job)).collect(),
+        Selector::Required => matching(jobs, |j| j.job.required && is_meant(&j.job)).collect(),
+        Selector::Optional => matching(jobs, |j| !j.job.required && is_meant(&j.job)).collect(),
         Selector::All => (0..jobs.len()).collect(),
         Selector::Runner(name) => {
-            matching(jobs, |j| j.job.runner.as_ref().is_some_and(|r| r.as_str() == name) && is_meant(j)).collect()
+            matching(jobs, |j| j.job.runner.as_ref().is_some_and(|r| r.as_str() == name) && is_meant(&j.job)).collect()
         }
         Selector::Platform(name) => {
-            matching(jobs, |j| j.platform.as_deref() == Some(name.as_str()) && is_meant(j)).collect()
+            matching(jobs, |j| j.platform.as_deref() == Some(name.as_str()) && is_meant(&j.job)).collect()
         }
         Selector::Url(url) => {
             let same = |j: &JobView| j.job.newest.url.as_deref().is_some_and(|u| same_page(u, url));
@@ -104,9 +115,7 @@ fn pick_word(word: &Selector, jobs: &[JobView], picked: &mut Picked) {
             return;
         }
     };
-    for at in hits {
-        picked.jobs.entry(at).or_insert(false);
-    }
+    picked.add(hits);
 }
 
 fn pick_name(name: &str, jobs: &[JobView], picked: &mut Picked) {
@@ -118,17 +127,28 @@ fn pick_name(name: &str, jobs: &[JobView], picked: &mut Picked) {
             if !jobs.iter().any(of_group) {
                 picked.unknown.push((name.to_owned(), nearest(name, jobs)));
             }
-            for at in matching(jobs, |j| of_group(j) && is_meant(j)) {
-                picked.jobs.entry(at).or_insert(false);
-            }
+            picked.add(matching(jobs, |j| of_group(j) && is_meant(&j.job)));
         }
     }
 }
 
 /// Whether a plain `/retest` means the job: its newest run ended badly, or it is required and never reported.
-fn is_meant(view: &JobView) -> bool {
-    let state = view.job.newest.state;
-    state.is_restartable() || (state == crate::domain::JobState::Missing && view.job.required)
+pub(super) fn is_meant(job: &Job) -> bool {
+    let state = job.newest.state;
+    state.is_restartable() || (state == JobState::Missing && job.required)
+}
+
+/// Whether that is the job's name, or its name behind that of what it is unique in.
+pub(super) fn same_name(job: &Job, name: &str) -> bool {
+    let seen = &job.newest;
+    seen.name.as_str() == name
+        || name.strip_prefix(&seen.scope).is_some_and(|rest| rest.strip_prefix(" / ") == Some(seen.name.as_str()))
+}
+
+/// Whether the job's name in lower case is `folded`.
+pub(super) fn same_folded(job: &Job, folded: &str) -> bool {
+    let name = job.newest.name.as_str();
+    if name.is_ascii() { name.eq_ignore_ascii_case(folded) } else { name.to_lowercase() == folded }
 }
 
 fn matching<'a>(jobs: &'a [JobView], test: impl Fn(&JobView) -> bool + 'a) -> impl Iterator<Item = usize> + 'a {
@@ -142,17 +162,12 @@ enum Found {
 }
 
 fn by_name(name: &str, jobs: &[JobView]) -> Found {
-    let exact: Vec<usize> = matching(jobs, |j| {
-        let seen = &j.job.newest;
-        seen.name.as_str() == name
-            || name.strip_prefix(&seen.scope).is_some_and(|rest| rest.strip_prefix(" / ") == Some(seen.name.as_str()))
-    })
-    .collect();
+    let exact: Vec<usize> = matching(jobs, |j| same_name(&j.job, name)).collect();
     if !exact.is_empty() {
         return Found::Jobs(exact);
     }
     let folded = name.to_lowercase();
-    let loose: Vec<usize> = matching(jobs, |j| j.job.newest.name.as_str().to_lowercase() == folded).collect();
+    let loose: Vec<usize> = matching(jobs, |j| same_folded(&j.job, &folded)).collect();
     let names: BTreeSet<&str> =
         loose.iter().filter_map(|at| jobs.get(*at)).map(|j| j.job.newest.name.as_str()).collect();
     match names.len() {
@@ -180,7 +195,7 @@ fn nearest(name: &str, jobs: &[JobView]) -> Option<String> {
 }
 
 /// Two addresses of one page: the scheme, a trailing slash, the query and the fragment do not matter.
-fn same_page(a: &str, b: &str) -> bool {
+pub(super) fn same_page(a: &str, b: &str) -> bool {
     let bare = |url: &str| {
         let url = url.split(['?', '#']).next().unwrap_or_default();
         let url = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).unwrap_or(url);

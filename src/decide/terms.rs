@@ -307,9 +307,10 @@ impl Terms {
         said
     }
 
-    /// What the policy demands where this job is started.
-    pub fn job_terms(&self, job: &JobName) -> JobTerms {
-        self.rule(job).map(|rule| rule.terms.clone()).unwrap_or_default()
+    /// What the policy demands where this job is started; none for nothing.
+    fn job_terms(&self, job: &JobName) -> Option<Box<JobTerms>> {
+        let demands = |rule: &&JobRule| rule.terms != JobTerms::default();
+        self.rule(job).filter(demands).map(|rule| Box::new(rule.terms.clone()))
     }
 
     /// The runners to which the policy gives a job, first choice first.

@@ -375,7 +375,9 @@ impl World {
             self.complete_record(asked.forge, (&asked.repo, &asked.change), &needed, asked.view.as_ref()).await?;
         let used = self.used(asked, &outcome.start).await?;
         let seen = asked.view.as_ref().filter(|_| !record.changed).and_then(|view| view.jobs_of(&job_query(&needed)));
-        let mut snapshot = self.snapshot(asked.forge, place, (&needed, seen), retries).await?;
+        // What a job needs may be any job; else those that are not meant need no view.
+        let meant = (!wish.flags.with_needs).then_some(&selection);
+        let mut snapshot = self.snapshot(asked.forge, place, (&needed, seen, meant), retries).await?;
         snapshot.used.clone_from(&used);
         let wish_now = Wish {
             verb,
@@ -389,7 +391,7 @@ impl World {
         if !record.listed && (plan.start.is_empty() || self.lacks_a_run(&snapshot, &plan)) {
             // Nothing to start: before that is said, make sure that no webhook was lost.
             record.gap = self.list_record(asked.forge, &asked.repo, &asked.change).await?;
-            snapshot = self.snapshot(asked.forge, place, (&needed, None), retries).await?;
+            snapshot = self.snapshot(asked.forge, place, (&needed, None, meant), retries).await?;
             snapshot.used = used;
             plan = crate::decide::plan(&snapshot, &wish_now, &proof);
         }
@@ -476,7 +478,7 @@ impl World {
         };
         self.complete_record(asked.forge, (&asked.repo, &asked.change), &Needed::All, None).await?;
         let place = (&asked.repo, &asked.change, &asked.policy.terms);
-        let snapshot: Snapshot = self.snapshot(asked.forge, place, (&Needed::All, None), retries).await?;
+        let snapshot: Snapshot = self.snapshot(asked.forge, place, (&Needed::All, None, None), retries).await?;
         let mut lines: Vec<AnswerLine> = job_list(&snapshot, &proof).iter().map(leave_line).collect();
         if lines.is_empty() {
             lines.push(whole(Reason::Nothing, format!("no job is known on {}", code(asked.change.head.short()))));

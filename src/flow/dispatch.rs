@@ -224,7 +224,7 @@ impl World {
         self.reach(Point::Claimed)?;
         let repo = match &order.as_of {
             // Nothing was written since the claim was committed, so head and claim are as it left them.
-            Some((version, repo)) if *version == self.store.version() => Some(repo.clone()),
+            Some((version, repo)) if self.store.is_still(*version) => Some(repo.clone()),
             _ => self.store.repo(&first.change.repo).await?,
         };
         let (Some(entry), Some(repo)) = (self.runner(&first.runner), repo) else {
@@ -260,7 +260,7 @@ impl World {
     /// Whether the retries still are as they were claimed and their head is the change's head. What is not is put right.
     async fn still_holds(&self, order: &Order) -> Result<bool, FlowError> {
         let first = &order.first;
-        if order.as_of.as_ref().is_some_and(|(version, _)| *version == self.store.version()) {
+        if order.as_of.as_ref().is_some_and(|(version, _)| self.store.is_still(*version)) {
             return Ok(true);
         }
         if !self.all_claimed(order).await? {

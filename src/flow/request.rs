@@ -254,7 +254,7 @@ impl World {
         let terms = self.terms_of(&repo).await?;
         let jobs = self.jobs_for(&repo, &change.head, (&Needed::All, None)).await?;
         let retries = self.store.retries_of(&change.key, &change.head).await?;
-        let mut views = self.views((&repo, &change.head, &terms), jobs, &retries).await?;
+        let mut views = self.views((&repo, &change.head, &terms), (jobs, None), &retries).await?;
         let fits = |globs: &[GlobMatcher], word: Option<&str>| {
             globs.is_empty() || word.is_some_and(|word| globs.iter().any(|glob| glob.is_match(word)))
         };

@@ -6,9 +6,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use retest_commands::Selection;
+
 use super::world::{FlowError, World};
 use crate::decide::{
-    Declared, JobTerms, JobView, Needed, OpenRetry, RunnerFacts, Snapshot, Standalone, Terms, Used, states,
+    Declared, JobView, Needed, OpenRetry, RunnerFacts, Sifted, Snapshot, Standalone, Terms, Used, sift, states,
 };
 use crate::domain::{
     Change, CommitSha, Job, JobName, JobObservation, JobState, ListedJob, Origin, Repo, RepoKey, Retry, RunOrder,
@@ -162,12 +164,13 @@ impl World {
             .any(|job| of(job).is_some_and(|entry| !entry.joins.is_empty()))
     }
 
-    /// The snapshot for a selection. `seen` holds the jobs that were read already.
+    /// The snapshot for a selection. `seen` holds the jobs that were read already; with `meant`, jobs that it cannot mean
+    /// are left out.
     pub(super) async fn snapshot(
         &self,
         forge: &dyn Forge,
         (repo, change, terms): (&Repo, &Change, &Terms),
-        (needed, seen): (&Needed, Option<&[Job]>),
+        (needed, seen, meant): (&Needed, Option<&[Job]>, Option<&Selection>),
         retries: &[Retry],
     ) -> Result<Snapshot, AskError> {
         let mut jobs = self.jobs_for(repo, &change.head, (needed, seen)).await?;
@@ -178,7 +181,7 @@ impl World {
         if *needed == Needed::Bad {
             self.add_required(forge, (repo, change, terms), &mut jobs).await?;
         }
-        let views = self.views((repo, &change.head, terms), jobs, retries).await?;
+        let views = self.views((repo, &change.head, terms), (jobs, meant), retries).await?;
         let repeats = |job: &Job| job.runner.as_ref().and_then(|name| self.runner(name)).is_some_and(repeats_base);
         let base_moved = if views.iter().any(|view| repeats(&view.job)) {
             self.store.branch_moved_at(&repo.key, &change.base_ref).await?
@@ -317,14 +320,14 @@ impl World {
         Ok(())
     }
 
-    /// The one place where a job, what the operator declares of it and what the repository's policy says of it meet.
+    /// The one place where a job, what the operator declares of it and what the repository's policy says of it meet. With
+    /// `meant`, jobs that it cannot mean are left out.
     pub(super) async fn views(
         &self,
         (repo, sha, terms): (&Repo, &CommitSha, &Terms),
-        jobs: Vec<Job>,
+        (mut jobs, meant): (Vec<Job>, Option<&Selection>),
         retries: &[Retry],
     ) -> Result<Vec<JobView>, AskError> {
-        let mut jobs = jobs;
         let mut all_declared: Vec<Declared> = Vec::with_capacity(jobs.len());
         for job in &mut jobs {
             let entry = self.runner_by_terms(repo, job, terms);
@@ -342,7 +345,12 @@ impl World {
         if !wanted.is_empty() {
             others = self.store.jobs(&repo.key, sha, &JobQuery::Named(wanted)).await?;
         }
+        let stays = meant.map_or_else(Sifted::default, |meant| {
+            let groups = all_declared.iter().map(|declared| declared.groups.as_slice());
+            sift(meant, jobs.iter().zip(groups))
+        });
         let standing: Vec<Standalone> = {
+            // What a job needs may be any job.
             let by_name = states(jobs.iter().chain(&others));
             let barred = |job: &Job| {
                 let entry = job.runner.as_ref().and_then(|name| self.runner(name));
@@ -352,8 +360,11 @@ impl World {
                 Some(why) => Standalone::Barred(why),
                 None => Standalone::of(job, declared.standalone.or(job.standalone), &by_name),
             };
-            jobs.iter().zip(&all_declared).map(standing).collect()
+            let all = jobs.iter().zip(&all_declared).enumerate();
+            all.filter(|(at, _)| stays.keeps(*at)).map(|(_, one)| standing(one)).collect()
         };
+        stays.retain(&mut jobs);
+        stays.retain(&mut all_declared);
         let mut of_job: HashMap<(&JobName, &str), Vec<&Retry>> = HashMap::new();
         for retry in retries {
             of_job.entry((&retry.job, &retry.scope)).or_default().push(retry);
@@ -364,7 +375,8 @@ impl World {
             let open = mine
                 .iter()
                 .find(|r| r.state.is_open())
-                .map(|r| OpenRetry { state: r.state.clone(), url: r.handle.as_ref().and_then(|h| h.url.clone()) });
+                .map(|r| OpenRetry { state: r.state.clone(), url: r.handle.as_ref().and_then(|h| h.url.clone()) })
+                .map(Box::new);
             let entry = job.runner.as_ref().and_then(|name| self.runner(name));
             let mut view = JobView {
                 standalone,
@@ -374,7 +386,7 @@ impl World {
                 platform: declared.platform.or_else(|| job.platform.clone()),
                 groups: declared.groups,
                 overrides: entry.map(|e| overrides_of(e, &job.newest.name)).unwrap_or_default(),
-                terms: JobTerms::default(),
+                terms: None,
                 last_retry_at: mine.iter().map(|r| r.created_at).max(),
                 job,
             };

@@ -21,7 +21,6 @@ mod view;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::SqlSafeStr;
@@ -91,7 +90,7 @@ pub struct Store {
     write: line::Lines,
     read: line::Lines,
     group: deliveries::Group,
-    version: Arc<AtomicU64>,
+    version: Arc<tx::Versions>,
 }
 
 impl Store {
@@ -130,10 +129,15 @@ impl Store {
         Ok(Tx::new(self.write.hold().await?, Arc::clone(&self.version)))
     }
 
-    /// Counts the transactions of this life. While it is the same, nothing that a transaction writes has changed;
-    /// deliveries as they arrive and notes of what was posted do not count.
+    /// Counts the transactions of this life whose rows are seen by whoever looks from now on. Deliveries as they arrive and
+    /// notes of what was posted do not count.
     pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+        self.version.seen()
+    }
+
+    /// Whether no transaction has written anything since the one that made this version, not even half of it.
+    pub fn is_still(&self, version: u64) -> bool {
+        self.version.begun() == version
     }
 
     /// Writes something that does not matter, to see whether that works again.

@@ -66,7 +66,36 @@ pub(super) struct Work {
     begun: bool,
     in_doubt: bool,
     later: Vec<(&'static str, Vec<Value>)>,
-    version: Arc<AtomicU64>,
+    version: Arc<Versions>,
+}
+
+/// How many transactions were committed in this life: counted before each commit, and again when its rows can be seen.
+/// In between, a look may find the rows or not, so what it was at the earlier number is in doubt.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    begun: AtomicU64,
+    seen: AtomicU64,
+}
+
+impl Versions {
+    /// Commits that have begun.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Commits whose rows can be seen.
+    pub fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    fn begin(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// One that was given up without an answer is counted by the next: they go one after the other.
+    fn end(&self, version: u64) {
+        self.seen.store(version, Ordering::Release);
+    }
 }
 
 impl Drop for Work {
@@ -81,13 +110,13 @@ impl Drop for Work {
 }
 
 impl Tx {
-    pub(super) fn new(held: Held, version: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(held: Held, version: Arc<Versions>) -> Self {
         Self(Box::new(Work { held: Some(held), begun: false, in_doubt: false, later: Vec::new(), version }))
     }
 
     /// Whether no transaction was committed since [`super::Store::version`] was this. It stays so until this one is.
     pub fn is_first_since(&self, version: u64) -> bool {
-        self.0.version.load(Ordering::Acquire) == version
+        self.0.version.begun() == version
     }
 
     /// Makes it so, on the disk.
@@ -104,11 +133,14 @@ impl Tx {
     /// Then nothing of it happened.
     pub async fn commit_as(mut self) -> super::Result<u64> {
         let work = &mut self.0;
-        // Before the rows can be seen: who finds the old version acts as if it had looked a moment earlier.
-        let version = work.version.fetch_add(1, Ordering::AcqRel) + 1;
+        let version = work.version.begin();
         if work.begun || !work.later.is_empty() {
-            work.run(Some(("COMMIT".into_sql_str(), None, true))).await?;
+            let committed = work.run(Some(("COMMIT".into_sql_str(), None, true))).await;
+            work.version.end(version);
+            committed?;
             work.begun = false;
+        } else {
+            work.version.end(version);
         }
         Ok(version)
     }

@@ -40,7 +40,7 @@ pub struct GroupFacts {
 /// What is known about a change at its head.
 #[derive(Clone, Debug, Default)]
 pub struct CommandView {
-    /// [`Store::version`] before it was read.
+    /// [`Store::version`] before it was read: all that it counts is in here, and perhaps more.
     pub version: u64,
     /// The repository.
     pub repo: Option<Repo>,
@@ -173,5 +173,55 @@ impl CommandView {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sqlx::sqlite::SqliteConnectOptions;
+    use sqlx::{ConnectOptions, Executor};
+
+    use super::*;
+    use crate::domain::RepoKey;
+
+    fn query<'q>(change: &'q ChangeKey, limits: &'q Limits) -> ViewQuery<'q> {
+        ViewQuery { change, arrived: 1, asker: 1, limits, now: Timestamp::default(), jobs: &JobQuery::Bad }
+    }
+
+    #[tokio::test]
+    async fn what_was_read_while_a_transaction_was_being_committed_is_not_taken_for_the_newest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store.db");
+        let store = Store::open(&path, 8).await.expect("a store");
+        let repo = RepoKey { forge: "github".into(), id: 1 };
+        let (change, limits) = (ChangeKey { repo: repo.clone(), number: 7 }, Limits::NONE);
+        let sha = CommitSha::parse(&"a".repeat(40)).expect("a commit");
+
+        // Somebody holds the file, so that the commit has begun and its rows are not there yet.
+        let mut other = SqliteConnectOptions::new().filename(&path).connect().await.expect("the file");
+        other.execute("BEGIN IMMEDIATE").await.expect("the lock");
+        let mut tx = store.begin().await.expect("a transaction");
+        tx.0.later(
+            "INSERT INTO revisions (forge, repo, sha, known_from) VALUES ($1, $2, $3, 5)",
+            [repo.forge.as_str().into(), db(repo.id).into(), sha.as_str().into()],
+        )
+        .await
+        .expect("collected");
+        let mut commit = std::pin::pin!(tx.commit());
+        let early = tokio::time::timeout(Duration::from_millis(1), &mut commit).await;
+        assert!(early.is_err(), "the commit waits for the file");
+        let old = store.command_view(&query(&change, &limits)).await.expect("a view");
+        other.execute("ROLLBACK").await.expect("the lock is free");
+        commit.await.expect("committed");
+
+        let tx = store.begin().await.expect("a transaction");
+        assert!(!tx.is_first_since(old.version), "the view misses what was committed meanwhile");
+        drop(tx);
+        let new = store.command_view(&query(&change, &limits)).await.expect("a view");
+        assert!(store.begin().await.expect("a transaction").is_first_since(new.version));
+        assert!(store.is_still(new.version));
+        store.close().await;
     }
 }

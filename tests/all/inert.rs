@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use regex::Regex;
 use retest_bot::decide::{
-    Answer, AnswerLine, Ask, Asker, Beside, FlakeNote, IssueView, JobTerms, JobView, Limits, Posts, Rate, Readers,
-    ReportView, Rights, RunnerFacts, Snapshot, Standalone, Used, Verb, Wish, authorise, check_run, code, issue_comment,
-    job_list, job_statuses, plain_words, plan, recorded, render,
+    Answer, AnswerLine, Ask, Asker, Beside, FlakeNote, IssueView, JobView, Limits, Posts, Rate, Readers, ReportView,
+    Rights, RunnerFacts, Snapshot, Standalone, Used, Verb, Wish, authorise, check_run, code, issue_comment, job_list,
+    job_statuses, plain_words, plan, recorded, render,
 };
 use retest_bot::domain::{
     Actor, Change, ChangeKey, CommitSha, Conclusion, DispatchKey, Evidence, Job, JobName, JobObservation, JobState,
@@ -173,7 +173,7 @@ fn view(name: &str, state: JobState, text: &str) -> JobView {
         platform: Some(text.into()),
         overrides: vec![text.into()],
         groups: vec![text.into()],
-        terms: JobTerms::default(),
+        terms: None,
         last_retry_at: None,
     }
 }

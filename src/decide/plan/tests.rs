@@ -52,7 +52,7 @@ pub(in crate::decide) fn view(name: &str, state: JobState) -> JobView {
         platform: None,
         overrides: vec![],
         groups: vec![],
-        terms: JobTerms::default(),
+        terms: None,
         last_retry_at: None,
     }
 }
@@ -162,7 +162,7 @@ fn an_unknown_name_is_told_with_the_nearest_one() {
 #[test]
 fn a_job_with_a_retry_under_way_is_joined_not_started_twice() {
     let mut job = view("unit", JobState::Failed);
-    job.open = Some(OpenRetry { state: RetryState::Running, url: None });
+    job.open = Some(Box::new(OpenRetry { state: RetryState::Running, url: None }));
     let plan = run(&snapshot(vec![job]), Verb::Retest, &Selection::default(), true);
     assert!(plan.start.is_empty() && plan.leave[0].reason == Reason::Joined, "{plan:?}");
 }

@@ -9,7 +9,7 @@ fn asked_by(id: u64, role: Role) -> Authorised {
 
 fn with(terms: JobTerms, proof: &Authorised, overrides: &[&str]) -> Plan {
     let mut job = view("unit", JobState::Failed);
-    job.terms = terms;
+    job.terms = Some(Box::new(terms));
     job.overrides = vec!["KERNEL".into(), "BOARD".into()];
     let overrides: BTreeMap<String, String> = overrides.iter().map(|key| ((*key).into(), "x".into())).collect();
     let selection = Selection::default();
