@@ -107,6 +107,7 @@ fn decide(jobs: Vec<Job>, wish: &Retest) -> anyhow::Result<Plan> {
         open: None,
         retries: 0,
         wishes: 0,
+        unasked: 0,
         platform: None,
         overrides: Vec::new(),
         groups: Vec::new(),

@@ -48,6 +48,8 @@ enum Command {
     Retry(Box<retry::Args>),
     /// Show the retries of a running bot.
     Retries(retry::ListArgs),
+    /// Show which jobs fail for no reason of the change, how often, and what that costs.
+    Flakes(retry::FlakesArgs),
     /// Print the JSON Schema of the configuration file, or of a repository's policy.
     Schema {
         /// Of which file.
@@ -94,6 +96,7 @@ pub fn run() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Retry(args) => retry::run(&args),
         Command::Retries(args) => retry::list(&args),
+        Command::Flakes(args) => retry::flakes(&args),
         Command::Schema { of: SchemaOf::Configuration } => print_line(&pretty(&crate::settings::json_schema())),
         Command::Schema { of: SchemaOf::Policy } => print_line(&pretty(&crate::settings::policy_schema())),
         Command::Backup { config, database, target } => check::backup(&config, database.as_deref(), &target),

@@ -329,6 +329,7 @@ fn snapshot(input: &Input, terms: &Terms) -> Snapshot {
             open: None,
             retries: raw.runs.saturating_sub(1),
             wishes: raw.runs.saturating_sub(1),
+            unasked: 0,
             platform: declared.platform.clone(),
             overrides: raw.overrides.clone(),
             groups: declared.groups.clone(),

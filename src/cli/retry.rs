@@ -88,6 +88,18 @@ pub(super) struct ListArgs {
     server: Server,
 }
 
+#[derive(Debug, ClapArgs)]
+pub(super) struct FlakesArgs {
+    /// How many days back.
+    #[arg(long, default_value_t = 30)]
+    days: u64,
+    /// Only those of this repository, by its full name.
+    #[arg(long)]
+    repository: Option<String>,
+    #[command(flatten)]
+    server: Server,
+}
+
 /// What came of asking.
 enum Asked {
     Answered(Value),
@@ -220,6 +232,44 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+pub(super) fn flakes(args: &FlakesArgs) -> anyhow::Result<ExitCode> {
+    let client = Client::new(&args.server)?;
+    super::serve::runtime(Some(1))?.block_on(async {
+        let mut query = vec![("days", args.days.to_string())];
+        query.extend(args.repository.iter().map(|name| ("repository", name.clone())));
+        let request = client.http.get(format!("{}/flakes", client.base)).query(&query);
+        let answer = match client.send(request).await {
+            Asked::Answered(answer) => answer,
+            Asked::Failed(code) => return Ok(code),
+        };
+        if args.server.json {
+            return super::print_line(&super::pretty(&answer));
+        }
+        for flake in items(&answer, "flakes") {
+            super::print_line(&flake_line(flake))?;
+        }
+        super::print_line(&format!("{} in all, since {}", items(&answer, "flakes").len(), text(&answer, "since")))
+    })
+}
+
+fn flake_line(flake: &Value) -> String {
+    let percent = |key: &str| flake["rate"][key].as_f64().unwrap_or_default() * 100.0;
+    let label = flake["label"].as_str().unwrap_or("no label");
+    let (cost, last) = (flake["cost_s"].as_u64().unwrap_or_default(), text(flake, "last_seen"));
+    format!(
+        "{} {} ({label}): seen {} times, {:.1} % of its runs ({:.1} to {:.1}), {} passed later; {} retries, {} s; last {last}",
+        text(flake, "repository"),
+        text(flake, "job"),
+        flake["seen"],
+        percent("share"),
+        percent("low"),
+        percent("high"),
+        flake["passed_later"],
+        flake["retries"],
+        cost
+    )
 }
 
 /// The `run` event for the planner.

@@ -201,16 +201,17 @@ pub(super) fn reached(
         return None;
     }
     let views = || new.iter().filter_map(|one| snapshot.jobs.get(one.at));
-    let used_up = views().find(|view| view.wishes >= limits.job_and_head.max).map(|view| {
-        let text = format!(
-            "retried {} times on this head, which is the most that {} allows ({}); push, or {}",
-            view.wishes,
-            whose(limits.job_and_head.by),
-            named("retries_per_job_and_head", limits.job_and_head),
-            lift(limits, limits.job_and_head.by)
-        );
-        (Reason::AttemptsUsed, text)
-    });
+    let used_up =
+        views().find(|view| view.wishes.saturating_sub(view.unasked) >= limits.job_and_head.max).map(|view| {
+            let text = format!(
+                "retried {} times on this head, which is the most that {} allows ({}); push, or {}",
+                view.wishes.saturating_sub(view.unasked),
+                whose(limits.job_and_head.by),
+                named("retries_per_job_and_head", limits.job_and_head),
+                lift(limits, limits.job_and_head.by)
+            );
+            (Reason::AttemptsUsed, text)
+        });
     used_up
         .or_else(|| views().find_map(|view| cooling_down(snapshot, view)))
         .or_else(|| window_full(snapshot, (before, new)))

@@ -22,9 +22,10 @@ mod terms;
 pub use answer::{Answer, AnswerLine};
 pub use authorise::{Ask, Authorised, Rights, authorise, pinned};
 pub use flake::{
-    AutoretryRules, AutoretryTerms, Breaker, BreakerRule, Budgets, Case, ChangeSwitch, CleanBefore, Failure, FlakeRule,
-    Health, IssueView, Left, Match, Probe, Rate, RuleFault, RuleSet, Spent, SpentByLabel, Switches, Verdict,
-    evidence_text, is_user_error, issue_comment, judge, lint, masked, retry_wait, unknown_jobs,
+    AutoretryRules, AutoretryTerms, Breaker, BreakerRule, Budgets, Case, ChangeSwitch, CleanBefore, Failure,
+    FlakeCount, FlakeRule, Health, IssueView, Left, Match, Probe, Rate, RuleFault, RuleSet, Sighting, Spent,
+    SpentByLabel, Switches, Verdict, count_flakes, evidence_text, is_user_error, issue_comment, judge, lint, masked,
+    retry_wait, unknown_jobs,
 };
 pub use inert::{code, link, plain, plain_words, recorded};
 pub use limits::{Count, DAY, Figure, HOUR, Limits, SetBy, Used};

@@ -52,6 +52,8 @@ pub struct JobView {
     pub retries: u32,
     /// Those of them that count against the operator's limit: several runs asked for at once count once.
     pub wishes: u32,
+    /// Those of the wishes that nobody asked for: they have budgets of their own.
+    pub unasked: u32,
     /// The platform that its runner declares for it.
     pub platform: Option<String>,
     /// Fields of it that a person may change.

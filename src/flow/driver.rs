@@ -9,6 +9,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::world::{FlowError, Progress, World};
+use crate::decide::Breaker;
+use crate::domain::RunnerName;
 
 /// Longest sleep of a loop that nobody wakes.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
@@ -158,6 +160,9 @@ async fn keep_house(world: &Arc<World>, stop: CancellationToken) {
 /// Counts what is open, and remembers which forge wants to be left alone, so that a restart does not forget it.
 async fn look_around(world: &World) -> Result<(), FlowError> {
     world.metrics.set_open(&world.store.count_open().await?);
+    let breakers = world.store.breakers().await?;
+    let held = |(runner, state): &(RunnerName, Breaker)| (runner.to_string(), !matches!(state, Breaker::Closed { .. }));
+    world.metrics.set_held_back(&breakers.iter().map(held).collect::<Vec<_>>());
     world.remember_throttles().await
 }
 

@@ -23,6 +23,8 @@ pub struct Metrics {
     retries: Family<Labels2, Counter>,
     calls_failed: Family<Labels2, Counter>,
     unasked: Family<Labels2, Counter>,
+    sightings: Family<Labels2, Counter>,
+    held_back: Family<Labels2, Gauge>,
     posts: Family<Labels2, Counter>,
     open: Family<Labels2, Gauge>,
     dispatch_seconds: Histogram,
@@ -45,6 +47,8 @@ impl Metrics {
             retries: Family::default(),
             calls_failed: Family::default(),
             unasked: Family::default(),
+            sightings: Family::default(),
+            held_back: Family::default(),
             posts: Family::default(),
             open: Family::default(),
             dispatch_seconds: Histogram::new(BUCKETS),
@@ -59,6 +63,16 @@ impl Metrics {
             "unasked",
             "Retries of known flakes that nobody asked for, by runner and label",
             metrics.unasked.clone(),
+        );
+        r.register(
+            "flake_sightings",
+            "Failures after which the job passed on the same head, by runner and label",
+            metrics.sightings.clone(),
+        );
+        r.register(
+            "runner_held_back",
+            "1 while a runner gets no unasked retries because it fails broadly",
+            metrics.held_back.clone(),
         );
         r.register("calls_failed", "Failed outside calls by system and kind", metrics.calls_failed.clone());
         r.register(
@@ -96,6 +110,18 @@ impl Metrics {
     /// A retry ended.
     pub fn retry_ended(&self, runner: &str, outcome: &str) {
         self.retries.get_or_create(&vec![("runner", runner.to_owned()), ("outcome", outcome.to_owned())]).inc();
+    }
+
+    /// A job passed on a head on which it had failed; `label` is empty when no label covered the failure.
+    pub fn sighting(&self, runner: &str, label: &str) {
+        self.sightings.get_or_create(&vec![("runner", runner.to_owned()), ("label", label.to_owned())]).inc();
+    }
+
+    /// Which runners get no retries that nobody asked for, because they fail broadly.
+    pub fn set_held_back(&self, runners: &[(String, bool)]) {
+        for (runner, held) in runners {
+            self.held_back.get_or_create(&vec![("runner", runner.clone())]).set(i64::from(*held));
+        }
     }
 
     /// A known flake was retried although nobody asked.

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use super::lines::line;
 use super::world::{FlowError, World};
-use crate::decide::{Answer, Reason, code};
-use crate::domain::{ChangeKey, LabelOrigin, Timestamp};
+use crate::decide::{Answer, FlakeCount, Reason, Sighting, code, count_flakes};
+use crate::domain::{ChangeKey, LabelOrigin, RepoKey, Timestamp};
 use crate::store::FailedRun;
 
 /// Sightings looked at per pass.
@@ -37,8 +37,30 @@ impl World {
         Ok(sightings.len())
     }
 
+    /// How often jobs of a repository failed since a time for no reason of the change.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn flakes_since(&self, repo: &RepoKey, since: Timestamp) -> Result<Vec<FlakeCount>, FlowError> {
+        let failures = self.store.failures_since(repo, None, since).await?;
+        let sightings: Vec<Sighting> = failures
+            .into_iter()
+            .map(|one| Sighting {
+                job: one.job,
+                runner: one.runner,
+                label: one.evidence.map(|evidence| (evidence.origin, evidence.label)),
+                at: one.at,
+                passed_later: one.passed_at.is_some(),
+            })
+            .collect();
+        let runs = self.store.runs_since(repo, since).await?.into_iter().collect();
+        Ok(count_flakes(&sightings, &runs, &self.store.unasked_retries(repo, since).await?))
+    }
+
     async fn notice(&self, sighting: &FailedRun) -> Result<(), FlowError> {
         let now = self.now();
+        let runner = sighting.runner.as_ref().map_or("", |runner| runner.as_str());
+        self.metrics.sighting(runner, sighting.evidence.as_ref().map_or("", |evidence| evidence.label.as_str()));
         if let Some(evidence) = &sighting.evidence {
             if let LabelOrigin::Issue(number) = evidence.origin {
                 let mut tx = self.store.begin().await?;

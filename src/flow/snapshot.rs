@@ -383,6 +383,7 @@ impl World {
                 open,
                 retries: u32::try_from(mine.len()).unwrap_or(u32::MAX),
                 wishes: u32::try_from(mine.iter().filter(|r| starts_series(r)).count()).unwrap_or(u32::MAX),
+                unasked: u32::try_from(mine.iter().filter(|r| r.unasked.is_some()).count()).unwrap_or(u32::MAX),
                 platform: declared.platform.or_else(|| job.platform.clone()),
                 groups: declared.groups,
                 overrides: entry.map(|e| overrides_of(e, &job.newest.name)).unwrap_or_default(),

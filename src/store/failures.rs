@@ -6,10 +6,11 @@
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
+use super::retries::retry_from;
 use super::{Result, Store, Tx, db, from_json, to_json, un_db};
 use crate::decide::Health;
 use crate::domain::{
-    ChangeKey, CommitSha, Evidence, JobName, JobObservation, JobState, RepoKey, RunRef, RunnerName, Timestamp,
+    ChangeKey, CommitSha, Evidence, JobName, JobObservation, JobState, RepoKey, Retry, RunRef, RunnerName, Timestamp,
 };
 
 /// A run that ended badly.
@@ -223,6 +224,23 @@ impl Store {
         let text = format!("SELECT {COLUMNS} FROM failures WHERE passed_at > $1 ORDER BY passed_at, id LIMIT $2");
         let rows = sqlx::query(sqlx::AssertSqlSafe(text)).bind(since.ms()).bind(limit).fetch_all(&self.read).await?;
         rows.iter().map(failure_from).collect()
+    }
+
+    /// The retries of a repository since a time that nobody asked for, oldest first.
+    ///
+    /// # Errors
+    /// When the database is not there.
+    pub async fn unasked_retries(&self, repo: &RepoKey, since: Timestamp) -> Result<Vec<Retry>> {
+        let rows: Vec<(i64, String, Option<String>)> = sqlx::query_as(
+            "SELECT id, data, owner FROM retries INDEXED BY retries_of_change \
+             WHERE forge = $1 AND repo = $2 AND made_at >= $3 AND label IS NOT NULL ORDER BY id",
+        )
+        .bind(repo.forge.as_str())
+        .bind(db(repo.id))
+        .bind(since.ms())
+        .fetch_all(&self.read)
+        .await?;
+        rows.iter().map(retry_from).collect()
     }
 
     /// How many runs of each job ended or are under way in a repository since a time: the whole of which failures are a part.

@@ -170,6 +170,7 @@ fn view(name: &str, state: JobState, text: &str) -> JobView {
         open: None,
         retries: 1,
         wishes: 1,
+        unasked: 0,
         platform: Some(text.into()),
         overrides: vec![text.into()],
         groups: vec![text.into()],

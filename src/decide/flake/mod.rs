@@ -4,6 +4,7 @@
 //! decision.
 
 mod breaker;
+mod count;
 mod judge;
 mod lint;
 mod log;
@@ -15,6 +16,7 @@ mod tell;
 mod terms;
 
 pub use breaker::{Breaker, BreakerRule, Health, Probe};
+pub use count::{FlakeCount, Sighting, count_flakes};
 pub use judge::{Budgets, Case, ChangeSwitch, Left, Spent, SpentByLabel, Switches, Verdict, judge, retry_wait};
 pub use lint::{RuleFault, lint, unknown_jobs};
 pub use mask::masked;

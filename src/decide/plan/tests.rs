@@ -49,6 +49,7 @@ pub(in crate::decide) fn view(name: &str, state: JobState) -> JobView {
         open: None,
         retries: 0,
         wishes: 0,
+        unasked: 0,
         platform: None,
         overrides: vec![],
         groups: vec![],

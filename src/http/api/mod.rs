@@ -6,6 +6,7 @@
 
 mod auth;
 mod events;
+mod flakes;
 mod jobs;
 mod problem;
 mod retries;
@@ -52,6 +53,7 @@ pub(super) fn router() -> Router<Http> {
         .routes(routes!(jobs::put))
         .routes(routes!(jobs::list))
         .routes(routes!(events::post))
+        .routes(routes!(flakes::list))
         .routes(routes!(retries::list))
         .routes(routes!(retries::get, retries::cancel));
     let (router, document) = described.split_for_parts();

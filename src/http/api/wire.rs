@@ -296,7 +296,7 @@ fn conclusion(end: Conclusion) -> &'static str {
     end.state().as_str()
 }
 
-fn rfc3339(at: Timestamp) -> String {
+pub(super) fn rfc3339(at: Timestamp) -> String {
     let at = chrono::DateTime::from_timestamp_millis(at.ms()).unwrap_or_default();
     at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }

@@ -2,6 +2,7 @@
 
 mod client;
 mod events;
+mod flakes;
 mod jobs;
 
 use http::StatusCode;
