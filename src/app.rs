@@ -237,6 +237,7 @@ pub fn rules(settings: &Settings) -> Rules {
         rights: policy::rights(&settings.rights),
         limits: policy::limits(&settings.limits),
         posts: Posts {
+            always: settings.status.always,
             aggregate: settings.status.aggregate_context.clone(),
             target_url: settings.status.target_url.as_ref().map(ToString::to_string),
         },
@@ -252,8 +253,7 @@ pub fn rules(settings: &Settings) -> Rules {
         retention: settings.store.retention,
         catch_up_every: CATCH_UP_EVERY,
         templates: settings.templates.iter().map(template).collect(),
-        autoretry: flakes::autoretry(settings),
-        flake_issues: flakes::issues(),
+        flakes: flakes::rules_of(settings),
     }
 }
 

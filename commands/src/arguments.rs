@@ -64,6 +64,11 @@ pub(crate) enum Accepts {
     Everything,
 }
 
+/// Whether a word asks for a new issue. Quoted it is a job's name.
+fn is_new(word: &Word) -> bool {
+    !word.quoted && word.text.eq_ignore_ascii_case("new")
+}
+
 /// The arguments of a command, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arguments {
@@ -73,11 +78,15 @@ pub(crate) struct Arguments {
     pub sha: Option<String>,
     pub times: Option<u32>,
     pub issue: Option<u64>,
+    /// The word `new` stood where an issue may.
+    pub new_issue: bool,
     pub reason: Option<String>,
     /// A lone `?` was among them.
     pub asks_list: bool,
     /// The last selecting word stood in quotes.
     pub last_is_quoted: bool,
+    /// What stood in quotes after the issue, for a command that has one: no job, but a text of its own.
+    pub quoted: Option<String>,
 }
 
 impl Input<'_> {
@@ -101,7 +110,11 @@ impl Input<'_> {
         let mut options: Vec<usize> = Vec::new();
         let mut rest = words.iter().peekable();
         while let Some(word) = rest.next() {
-            if word.quoted {
+            let said = accepts == Accepts::Issue && (out.issue.is_some() || out.new_issue);
+            if word.quoted && said && out.quoted.is_none() {
+                options.push(word.start);
+                out.quoted = Some(word.text.clone());
+            } else if word.quoted {
                 chosen.push(word);
             } else if word.text.chars().all(|c| matches!(c, '?' | '？')) {
                 out.asks_list = true;
@@ -114,6 +127,9 @@ impl Input<'_> {
             } else if let Some((key, value)) = key_value(&word.text) {
                 options.push(word.start);
                 out.assign(key, value, accepts)?;
+            } else if accepts == Accepts::Issue && is_new(word) && !chosen.is_empty() {
+                options.push(word.start);
+                out.new_issue = true;
             } else if let Some(number) = word.text.strip_prefix('#').filter(|_| accepts != Accepts::Words) {
                 options.push(word.start);
                 out.issue = Some(issue(number, &word.text)?);

@@ -47,7 +47,7 @@ pub use arguments::{Flags, OVERRIDES_MAX, TIMES_MAX, VALUE_BYTES_MAX, WORDS_MAX}
 pub use autoretry::{Autoretry, Switch};
 pub use cancel::Cancel;
 pub use command::{COMMANDS, Command, CommandDoc, CommandView, Example};
-pub use flake::Flake;
+pub use flake::{Flake, FlakeIssue};
 pub use grammar::{ALIASES_MAX, Alias, Grammar, GrammarError, GrammarSettings, TAIL};
 pub use help::Help;
 pub use jobs::Jobs;

@@ -122,7 +122,7 @@ fn the_other_commands() {
         ("/ok-to-test ABCDEF1234", "ok-to-test abcdef1234"),
         ("/ok-to-test please", "ok-to-test"),
         ("/ok-to-test yes", "!bad_value a commit: 7 to 64 hexadecimal digits"),
-        ("/flake", "!missing_argument name the job and its issue: /flake JOB #123"),
+        ("/flake", "!missing_argument name the job and its issue: /flake JOB #123, or /flake JOB new"),
         ("/flake #12", "flake; issue=12"),
         ("/autoretry ON.", "autoretry on"),
         ("/autoretry", "!missing_argument /autoretry on, or /autoretry off"),

@@ -9,11 +9,11 @@ use crate::decide::{
     unknown_jobs,
 };
 use crate::domain::{Conclusion, JobName, LabelOrigin, RunnerName};
-use crate::flow::FlakeIssues;
+use crate::flow::FlakeRules;
 use crate::settings::{self, RunnerModule, Settings};
 
 /// The operator's `[autoretry]` and `[[flake]]`.
-pub(super) fn autoretry(settings: &Settings) -> AutoretryRules {
+fn autoretry(settings: &Settings) -> AutoretryRules {
     let (own, breaker) = (&settings.autoretry, &settings.autoretry.breaker);
     AutoretryRules {
         enabled: own.enabled,
@@ -139,15 +139,15 @@ pub fn read_issue(number: u64, body: &str) -> Option<Result<FlakeRule, Vec<Strin
     Some(if faults.is_empty() { Ok(rule) } else { Err(faults) })
 }
 
-/// How the loops read and write issues.
-pub(super) fn issues() -> FlakeIssues {
-    FlakeIssues {
-        read: Arc::new(read_issue),
-        write: Arc::new(|body, job, log| {
-            let faults = |errors: settings::SettingsErrors| errors.0.iter().map(ToString::to_string).collect();
-            settings::extend_flake_issue(body, job.as_str(), log).map_err(faults)
-        }),
-    }
+fn extend_issue(body: &str, job: &str, log: Option<&str>) -> Result<String, String> {
+    let told =
+        |errors: settings::SettingsErrors| errors.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    settings::extend_flake_issue(body, job, log).map_err(told)
+}
+
+/// What the operator has decided, with how issues are read and written.
+pub(super) fn rules_of(settings: &Settings) -> FlakeRules {
+    FlakeRules { rules: autoretry(settings), read_issue: Arc::new(read_issue), extend_issue: Arc::new(extend_issue) }
 }
 
 #[cfg(test)]

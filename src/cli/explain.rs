@@ -117,12 +117,38 @@ fn explain(settings: &Settings, decoded: &Decoded) -> anyhow::Result<String> {
                 "change {}: comment {} by {}",
                 event.change.number, event.comment.id, event.author.login
             ));
-            if event.author.is_bot || crate::decide::is_own_text(&event.body) {
-                lines.push("Written by a bot or by this program: no command in it is run.".into());
-            } else if event.action != CommentAction::Created {
-                lines.push("Not a new comment: see commands.edited for what an edit may do.".into());
-            }
-            let parsed = retest_commands::parse(&event.body, &crate::app::grammar(settings)?);
+            let grammar = crate::app::grammar(settings)?;
+            let nothing = || retest_commands::Parsed { commands: Vec::new(), mistakes: Vec::new() };
+            let parsed = match &event.action {
+                _ if event.author.is_bot || crate::decide::is_own_text(&event.body) => {
+                    lines.push("Written by a bot or by this program: no command in it is run.".into());
+                    nothing()
+                }
+                CommentAction::Created => retest_commands::parse(&event.body, &grammar),
+                CommentAction::Deleted => {
+                    lines.push("A deleted comment: no command in it is run, and what it began goes on.".into());
+                    nothing()
+                }
+                CommentAction::Edited { .. } if event.sender.id != event.author.id => {
+                    lines.push(format!(
+                        "Edited by {}, whose text it is not: no command in it is run.",
+                        event.sender.login
+                    ));
+                    nothing()
+                }
+                CommentAction::Edited { before: None } => {
+                    lines.push("Edited, and the earlier text is not told: no command in it is run.".into());
+                    nothing()
+                }
+                CommentAction::Edited { .. } if settings.commands.edited == crate::settings::Edited::Ignore => {
+                    lines.push("Edited: no command in it is run, says commands.edited.".into());
+                    nothing()
+                }
+                CommentAction::Edited { before: Some(before) } => {
+                    lines.push("Edited by its author: what the earlier text did not have is run.".into());
+                    retest_commands::new_commands(before, &event.body, &grammar)
+                }
+            };
             lines.push(super::pretty(&super::parse::as_json(&parsed)));
             if !parsed.commands.is_empty() {
                 lines.push(

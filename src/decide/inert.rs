@@ -59,10 +59,17 @@ pub fn recorded(text: &str) -> String {
     let mut rest = text;
     let mut out = String::with_capacity(text.len());
     while let Some((before, after)) = rest.split_once("](") {
-        out.push_str(before);
-        rest = after.split_once(')').map_or("", |(_, rest)| rest);
+        match before.rsplit_once('[') {
+            Some((before, label)) => out.extend([before, label]),
+            None => out.push_str(before),
+        }
+        rest = after.split_once(')').map_or(after, |(_, rest)| rest);
     }
-    words(&plain_up_to(&(out + rest), RECORDED_MAX))
+    out.push_str(rest);
+    // Stress is ours; within code an asterisk is somebody's.
+    let bare = |(at, part): (usize, &str)| if at % 2 == 1 { part.to_owned() } else { part.replace('*', "") };
+    let parts: Vec<String> = out.split('`').enumerate().map(bare).collect();
+    words(&plain_up_to(&parts.join("`"), RECORDED_MAX))
 }
 
 fn words(text: &str) -> String {

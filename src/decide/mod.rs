@@ -16,14 +16,15 @@ mod report;
 mod select;
 mod sift;
 mod standalone;
+mod statuses;
 mod terms;
 
 pub use answer::{Answer, AnswerLine};
 pub use authorise::{Ask, Authorised, Rights, authorise, pinned};
 pub use flake::{
     AutoretryRules, AutoretryTerms, Breaker, BreakerRule, Budgets, Case, ChangeSwitch, CleanBefore, Failure, FlakeRule,
-    Health, Left, Match, Probe, Rate, RuleFault, RuleSet, Spent, SpentByLabel, Switches, Verdict, is_user_error, judge,
-    lint, masked, retry_wait, unknown_jobs,
+    Health, IssueView, Left, Match, Probe, Rate, RuleFault, RuleSet, Spent, SpentByLabel, Switches, Verdict,
+    evidence_text, is_user_error, issue_comment, judge, lint, masked, retry_wait, unknown_jobs,
 };
 pub use inert::{code, link, plain, plain_words, recorded};
 pub use limits::{Count, DAY, Figure, HOUR, Limits, SetBy, Used};
@@ -32,13 +33,11 @@ pub use plan::{
     JobView, LeaveItem, OpenRetry, Plan, RunnerFacts, Snapshot, StartItem, Verb, Wish, job_list, plan, states,
 };
 pub use reason::{Reason, Refusal, RefusalKind};
-pub use report::{
-    MARKER, MEMBERS_MARKER, Posts, Readers, ReportView, aggregate, check_run, has_news, is_own_text, job_statuses,
-    render,
-};
+pub use report::{FlakeNote, MARKER, MEMBERS_MARKER, Readers, ReportView, has_news, is_own_text, render};
 pub use select::{Needed, needed};
 pub use sift::{Sifted, sift};
 pub use standalone::Standalone;
+pub use statuses::{Beside, Overridden, Posts, Whole, aggregate, check_run, job_statuses, unclean};
 pub use terms::{
     Declared, Declares, JobRule, JobTerms, MayLoosen, Policy, PolicyLimits, PolicyRights, Style, Terms, whole_seconds,
 };

@@ -330,8 +330,10 @@ pub(super) fn startable(
     reachable(view, snapshot, wish, (runner, proof))?;
     if view.wishes.saturating_add(1) >= runner.attempts_max {
         let text = format!(
-            "retried {} times on this head, which is the most that the operator allows; push, or ask the operator",
-            view.wishes
+            "ran {} times on this head, and {} is the most that the operator allows of its runner ({}); push, or ask the operator to raise it",
+            view.wishes.saturating_add(1),
+            runner.attempts_max,
+            code("attempts_max")
         );
         return Err((Reason::AttemptsUsed, text));
     }

@@ -62,13 +62,19 @@ pub enum Reason {
     Cancelled,
     /// There was nothing to do.
     Nothing,
+    /// Written into the issue of a known flake.
+    Linked,
+    /// Retries that nobody asks for were switched on or off.
+    Switched,
+    /// A status of ours was set to success.
+    Overridden,
     /// The repository's policy cannot be used as it stands.
     PolicyBroken,
 }
 
 impl Reason {
     /// All reasons, in the order of the documentation.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         Self::Started,
         Self::WouldStart,
         Self::Joined,
@@ -97,6 +103,9 @@ impl Reason {
         Self::Listed,
         Self::Cancelled,
         Self::Nothing,
+        Self::Linked,
+        Self::Switched,
+        Self::Overridden,
         Self::PolicyBroken,
     ];
 
@@ -131,6 +140,9 @@ impl Reason {
             Self::Listed => "listed",
             Self::Cancelled => "cancelled",
             Self::Nothing => "nothing",
+            Self::Linked => "linked",
+            Self::Switched => "switched",
+            Self::Overridden => "overridden",
             Self::PolicyBroken => "policy_broken",
         }
     }

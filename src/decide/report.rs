@@ -3,10 +3,10 @@
 //! **Invariant:** no line of ours starts with `/`, mentions anybody, or holds foreign text outside a code span.
 
 use super::answer::Answer;
-use super::inert::{code, code_in_table, link};
+use super::flake::evidence_text;
+use super::inert::{code, link};
 use super::reason::Reason;
-use crate::domain::{CommitSha, Conclusion, JobName, Retry, RetryState, WaitOn};
-use crate::ports::{CheckPost, StatusPost, StatusState};
+use crate::domain::{CommitSha, Conclusion, Evidence, JobName, Retry, RetryState, WaitOn};
 
 /// The hidden first line of every report: by it we find ours again, and never obey it.
 pub const MARKER: &str = "<!-- retest-bot:report -->";
@@ -18,7 +18,7 @@ pub const MEMBERS_MARKER: &str = "<!-- retest-bot:members-report -->";
 const ANSWERS_UP_TO: usize = 12_000;
 
 /// Jobs listed in a report at most; the rest is counted.
-const JOBS_MAX: usize = 100; // with their lines far below the 65,536 characters that GitHub takes
+pub(super) const JOBS_MAX: usize = 100; // with their lines far below the 65,536 characters that GitHub takes
 
 /// Whether a text was written by us: it carries our hidden marker.
 pub fn is_own_text(body: &str) -> bool {
@@ -34,8 +34,23 @@ pub struct ReportView<'a> {
     pub retries: &'a [Retry],
     /// The newest answers to commands, oldest first.
     pub answers: &'a [Answer],
+    /// Known flakes on it that no retry tells of.
+    pub flakes: &'a [FlakeNote],
     /// Whose report it is.
     pub readers: Readers,
+}
+
+/// A failure with a known flake behind it, and what was decided about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlakeNote {
+    /// The job.
+    pub job: JobName,
+    /// What was seen.
+    pub evidence: Evidence,
+    /// Why it is not retried, or what it waits for (inert Markdown).
+    pub verdict: String,
+    /// Whether it is only held back.
+    pub held: bool,
 }
 
 /// Who can read a report. What an internal note asked for is told to members only; all else to everybody.
@@ -70,17 +85,8 @@ impl Readers {
     }
 }
 
-/// What the operator has said about posts.
-#[derive(Clone, Debug)]
-pub struct Posts {
-    /// The name of the aggregate status.
-    pub aggregate: String,
-    /// A page for people, such as the console's page of the change.
-    pub target_url: Option<String>,
-}
-
 /// The newest retry of each job, in order of the jobs' first retries, with the older ones' count.
-fn newest(retries: &[Retry]) -> Vec<&Retry> {
+pub(super) fn newest(retries: &[Retry]) -> Vec<&Retry> {
     let mut out: Vec<&Retry> = Vec::new();
     for retry in retries {
         match out.iter_mut().find(|r| r.job == retry.job && r.scope == retry.scope) {
@@ -92,12 +98,17 @@ fn newest(retries: &[Retry]) -> Vec<&Retry> {
 }
 
 /// Where a retry stands, in words.
-fn standing(retry: &Retry) -> (&'static str, String) {
+pub(super) fn standing(retry: &Retry) -> (&'static str, String) {
     let run = retry.number + 1;
     match &retry.state {
         RetryState::Requested => ("⏳", "about to start".into()),
         RetryState::Waiting(WaitOn::Group(group)) => ("⏳", format!("queued behind run {}", code(group))),
         RetryState::Waiting(WaitOn::Jobs(needs)) => ("⏳", format!("starts once {} passed", names(needs))),
+        RetryState::Waiting(WaitOn::Until(at)) => {
+            let why =
+                retry.cause.as_ref().map_or_else(String::new, |why| format!(": {}", super::inert::plain_words(why)));
+            ("⏳", format!("starts at {}{why}", clock(*at)))
+        }
         RetryState::Waiting(WaitOn::Time) => ("⏳", "queued: its runner takes no more at present".into()),
         RetryState::Dispatching => ("⏳", "being started".into()),
         RetryState::Dispatched => ("🚀", "started".into()),
@@ -106,9 +117,18 @@ fn standing(retry: &Retry) -> (&'static str, String) {
         RetryState::Finished(end) => ended(*end, run, retry.cause.as_deref()),
         RetryState::Rejected(why) => ("🚫", format!("not restarted: {}", said(why))),
         RetryState::Superseded => ("⚪", "superseded: the head moved or the change was closed".into()),
-        RetryState::Cancelled => ("⚪", "cancelled on request".into()),
+        RetryState::Cancelled => match (&retry.unasked, &retry.cause) {
+            (Some(_), Some(why)) => ("⚪", format!("not retried after all: {}", code(why))),
+            _ => ("⚪", "cancelled on request".into()),
+        },
         RetryState::Expired => ("⌛", "not over by its deadline, so no longer followed".into()),
     }
+}
+
+/// A point in time for people, in UTC.
+fn clock(at: crate::domain::Timestamp) -> String {
+    let at = chrono::DateTime::from_timestamp_millis(at.ms()).unwrap_or_default();
+    at.format("%H:%M:%S UTC").to_string()
 }
 
 /// Jobs by name, ten at most; the rest is counted.
@@ -128,7 +148,7 @@ fn series_text(newest: &Retry, all: &[Retry]) -> String {
         let ended = |r: &&Retry| matches!(r.state, RetryState::Finished(end) if (end == Conclusion::Passed) == passed);
         all.iter().filter(mine).filter(ended).count()
     };
-    format!(" · run {} of {} asked for: {} passed, {} did not", series.place, series.of, count(true), count(false))
+    format!(" · run {} of {} asked for: {} passed, {} failed", series.place, series.of, count(true), count(false))
 }
 
 fn said(text: &str) -> String {
@@ -179,6 +199,18 @@ pub fn render(view: &ReportView<'_>) -> String {
     if jobs.len() > JOBS_MAX {
         out.push_str(&format!("\n- and {} more jobs\n", jobs.len() - JOBS_MAX));
     }
+    if view.readers == Readers::Everybody {
+        for note in view.flakes.iter().take(JOBS_MAX) {
+            let (icon, what) =
+                if note.held { ("⏸️", "is held back") } else { ("⚠️", "is not retried by itself") };
+            let seen = evidence_text(&note.evidence);
+            out.push_str(&format!(
+                "\n- {icon} **{}** {what}: {}  \n  <sub>{seen}</sub>\n",
+                code(note.job.as_str()),
+                note.verdict
+            ));
+        }
+    }
     let mut first = true;
     for answer in view.answers.iter().rev().filter(|answer| view.readers.may_read(answer.internal)) {
         let text = answer_text(answer, view.sha);
@@ -202,132 +234,40 @@ fn job_line(retry: &Retry, all: &[Retry]) -> String {
     let url = retry.handle.as_ref().and_then(|h| h.url.as_deref());
     let run = url.map_or(String::new(), |u| format!(" · {}", link("run", Some(u))));
     let also = if retry.also.is_empty() { String::new() } else { format!(" · runs along: {}", names(&retry.also)) };
-    let asker = code(&retry.asker.login);
     let series = series_text(retry, all);
-    format!(
-        "\n- {icon} **{}**: {text}{series}{run}{also}  \n  <sub>{}; asked by {asker}</sub>\n",
-        code(retry.job.as_str()),
-        super::inert::plain_words(&retry.why)
-    )
+    let why = super::inert::plain_words(&retry.why);
+    let who = match &retry.unasked {
+        None => format!("{why}; asked by {}", code(&retry.asker.login)),
+        Some(unasked) => format!(
+            "{}; retry {} of {} that nobody asked for",
+            evidence_text(&unasked.evidence),
+            unasked.number,
+            unasked.of
+        ),
+    };
+    format!("\n- {icon} **{}**: {text}{series}{run}{also}  \n  <sub>{who}</sub>\n", code(retry.job.as_str()))
 }
 
 fn answer_text(answer: &Answer, sha: &CommitSha) -> String {
     let on = if answer.head == sha.short() { String::new() } else { format!(" on {}", code(&answer.head)) };
-    let mut out = format!("\n**{}** asked for {}{on}:\n", code(&answer.asker), code(&answer.command));
+    let mut out = match answer.command.is_empty() {
+        true => format!("\n**Noticed**{on}:\n"),
+        false => format!("\n**{}** asked for {}{on}:\n", code(&answer.asker), code(&answer.command)),
+    };
     for line in &answer.lines {
         match &line.job {
             Some(job) => out.push_str(&format!("- {}: {}\n", code(job.as_str()), line.text)),
             None => out.push_str(&format!("- {}\n", line.text)),
         }
     }
-    out.push_str(&format!("\n<sub>delivery {}</sub>\n", code(&answer.delivery)));
+    if !answer.delivery.is_empty() {
+        out.push_str(&format!("\n<sub>delivery {}</sub>\n", code(&answer.delivery)));
+    }
     out
 }
 
-/// How the retries of a revision stand together: none when nothing was retried.
-///
-/// Pending while one is open, so that merge queues wait; success when every retried job ended passed; failure otherwise.
-pub fn aggregate(retries: &[Retry], posts: &Posts) -> Option<StatusPost> {
-    let jobs = newest(retries);
-    if jobs.is_empty() {
-        return None;
-    }
-    let open = jobs.iter().filter(|r| r.state.is_open()).count();
-    let passed = jobs.iter().filter(|r| r.state == RetryState::Finished(Conclusion::Passed)).count();
-    let total = jobs.len();
-    let of = if total == 1 { "1 job".to_owned() } else { format!("{total} jobs") };
-    let (state, description) = if open > 0 {
-        (StatusState::Pending, format!("{open} of {of} under way, {passed} passed"))
-    } else if passed == total {
-        let runs = jobs.iter().map(|r| r.number + 1).max().unwrap_or(1);
-        (StatusState::Success, format!("{of} passed after a retest, at most {runs} runs each"))
-    } else {
-        (StatusState::Failure, format!("{} of {of} did not pass, {passed} passed", total - passed))
-    };
-    Some(StatusPost { context: posts.aggregate.clone(), state, description, target_url: posts.target_url.clone() })
-}
-
-/// The status of each retried job whose runner the forge does not report itself.
-pub fn job_statuses<'a>(retries: &'a [Retry], unreported: impl Fn(&Retry) -> bool) -> Vec<StatusPost> {
-    let status = |retry: &&'a Retry| -> Option<StatusPost> {
-        let run = retry.number + 1;
-        let (state, description) = match &retry.state {
-            RetryState::Requested | RetryState::Dispatching | RetryState::Uncertain => {
-                (StatusState::Pending, format!("run {run}: about to start"))
-            }
-            RetryState::Waiting(_) => (StatusState::Pending, format!("run {run}: queued")),
-            RetryState::Dispatched => (StatusState::Pending, format!("run {run}: started")),
-            RetryState::Running => (StatusState::Running, format!("run {run}: running")),
-            RetryState::Finished(Conclusion::Passed) => (StatusState::Success, format!("passed on run {run}")),
-            RetryState::Finished(end) => (failed_as(*end), format!("{} on run {run}", end.state())),
-            RetryState::Rejected(_) => (StatusState::Failure, "not restarted: its runner refused".into()),
-            RetryState::Superseded => (StatusState::Error, "superseded by a newer head".into()),
-            RetryState::Cancelled => (StatusState::Error, "cancelled on request".into()),
-            RetryState::Expired => (StatusState::Error, "not over by its deadline".into()),
-        };
-        let target_url = retry.handle.as_ref().and_then(|h| h.url.clone());
-        Some(StatusPost { context: retry.job.to_string(), state, description, target_url })
-    };
-    let mine: Vec<&Retry> = newest(retries).into_iter().filter(|r| unreported(r)).collect();
-    let mut posts: Vec<StatusPost> = Vec::new();
-    for retry in mine {
-        let Some(mut post) = status(&retry) else { continue };
-        // Names are unique in their scope only: whoever was retried first on this head has the plain name.
-        if posts.iter().any(|p| p.context == post.context) {
-            post.context = format!("{} / {}", retry.scope, post.context);
-        }
-        posts.push(post);
-    }
-    posts
-}
-
-const fn failed_as(end: Conclusion) -> StatusState {
-    match end {
-        Conclusion::Passed => StatusState::Success,
-        Conclusion::Failed | Conclusion::TimedOut => StatusState::Failure,
-        Conclusion::Infrastructure
-        | Conclusion::Cancelled
-        | Conclusion::Superseded
-        | Conclusion::Skipped
-        | Conclusion::Lost => StatusState::Error,
-    }
-}
-
-/// Our check run for a revision: the aggregate as a table, with a button while something did not pass.
-pub fn check_run(retries: &[Retry], posts: &Posts, sha: &CommitSha) -> Option<CheckPost> {
-    let status = aggregate(retries, posts)?;
-    let mut summary = String::from("| Job | State | Runs | Asked by |\n|---|---|---|---|\n");
-    for retry in newest(retries).iter().take(JOBS_MAX) {
-        let (icon, text) = standing(retry);
-        let url = retry.handle.as_ref().and_then(|h| h.url.as_deref());
-        summary.push_str(&format!(
-            "| {} | {icon} {} | {} | {} |\n",
-            link(&code_in_table(retry.job.as_str()), url),
-            text.replace('|', "\\|"),
-            retry.number + 1,
-            code_in_table(&retry.asker.login)
-        ));
-    }
-    let failed =
-        newest(retries).iter().any(|r| !r.state.is_open() && r.state != RetryState::Finished(Conclusion::Passed));
-    let buttons = if failed {
-        vec![("retest-failed".into(), "Retest failed".into(), "Restart the failed standalone jobs".into())]
-    } else {
-        Vec::new()
-    };
-    Some(CheckPost {
-        name: posts.aggregate.clone(),
-        state: status.state,
-        title: status.description,
-        summary,
-        external_id: format!("retest-{}", sha.short()),
-        buttons,
-        details_url: posts.target_url.clone(),
-    })
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
@@ -335,7 +275,7 @@ mod tests {
     use crate::decide::plan::tests::{actor, change};
     use crate::domain::{DispatchKey, RetryId, RunHandle, RunOrder, Timestamp};
 
-    fn retry(job: &str, state: RetryState, number: u32) -> Retry {
+    pub(in crate::decide) fn retry(job: &str, state: RetryState, number: u32) -> Retry {
         Retry {
             id: RetryId(1),
             key: DispatchKey::new("retest-1"),
@@ -372,10 +312,6 @@ mod tests {
         }
     }
 
-    fn posts() -> Posts {
-        Posts { aggregate: "retest".into(), target_url: None }
-    }
-
     #[test]
     fn the_report_reads_as_written_here() {
         let retries = [retry("lava-x86", RetryState::Finished(Conclusion::Passed), 2)];
@@ -392,6 +328,7 @@ mod tests {
             sha: &change().head,
             retries: &retries,
             answers: &[answer],
+            flakes: &[],
             readers: Readers::Everybody,
         });
         let wanted = "<!-- retest-bot:report -->\n### Retests of `aaaaaaa`\n\n\
@@ -417,63 +354,14 @@ mod tests {
             internal,
         };
         let answers = [answer("ann", false), answer("insider", true)];
-        let of = |readers| render(&ReportView { sha: &change().head, retries: &retries, answers: &answers, readers });
+        let of = |readers| {
+            render(&ReportView { sha: &change().head, retries: &retries, answers: &answers, flakes: &[], readers })
+        };
         let (open, members) = (of(Readers::Everybody), of(Readers::Members));
         assert!(open.contains("lava-x86") && open.contains("by-ann"), "{open}");
         assert!(!open.contains("secret") && !open.contains("insider"), "{open}");
         assert!(members.contains("lava-secret") && members.contains("by-insider"), "{members}");
         assert!(!members.contains("lava-x86"), "told once, to everybody: {members}");
         assert!(members.starts_with(MEMBERS_MARKER) && open.starts_with(MARKER));
-    }
-
-    #[test]
-    fn the_aggregate_is_pending_while_one_is_open_and_green_only_when_all_passed() {
-        let passed = || retry("a", RetryState::Finished(Conclusion::Passed), 1);
-        let table = [
-            (vec![], None, "nothing was retried"),
-            (vec![passed(), retry("b", RetryState::Running, 1)], Some(StatusState::Pending), "one is open"),
-            (
-                vec![passed(), retry("b", RetryState::Finished(Conclusion::Passed), 1)],
-                Some(StatusState::Success),
-                "all passed",
-            ),
-            (
-                vec![passed(), retry("b", RetryState::Finished(Conclusion::Lost), 1)],
-                Some(StatusState::Failure),
-                "one is lost",
-            ),
-            (
-                vec![retry("a", RetryState::Finished(Conclusion::Failed), 1), passed()],
-                Some(StatusState::Success),
-                "the newest counts",
-            ),
-        ];
-        for (retries, state, why) in table {
-            assert_eq!(aggregate(&retries, &posts()).map(|s| s.state), state, "{why}");
-        }
-    }
-
-    #[test]
-    fn every_end_closes_the_status_of_its_job() {
-        let ends = [
-            RetryState::Finished(Conclusion::Failed),
-            RetryState::Rejected("no".into()),
-            RetryState::Superseded,
-            RetryState::Cancelled,
-            RetryState::Expired,
-        ];
-        for end in ends {
-            let statuses = job_statuses(&[retry("a", end.clone(), 1)], |_| true).pop().map(|s| s.state);
-            assert!(matches!(statuses, Some(StatusState::Failure | StatusState::Error)), "{end:?}: {statuses:?}");
-        }
-    }
-
-    #[test]
-    fn the_check_run_offers_its_button_only_when_something_can_be_retested() {
-        let check = |state| check_run(&[retry("a|b", state, 1)], &posts(), &change().head).expect("a check run");
-        assert_eq!(check(RetryState::Finished(Conclusion::Failed)).buttons.len(), 1);
-        assert!(check(RetryState::Finished(Conclusion::Passed)).buttons.is_empty());
-        assert!(check(RetryState::Running).buttons.is_empty());
-        assert!(check(RetryState::Running).summary.contains("`a\\|b`"), "a bar does not break the table");
     }
 }

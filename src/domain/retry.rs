@@ -28,6 +28,8 @@ pub enum WaitOn {
     Jobs(Vec<JobName>),
     /// Nothing but time.
     Time,
+    /// A point in time that was chosen for it.
+    Until(Timestamp),
 }
 
 /// Where a retry stands.

@@ -41,6 +41,7 @@ pub(super) struct Outcome {
     pub start: Vec<Retry>,
     pub cancel: Vec<RetryId>,
     pub approve: Option<Approval>,
+    pub decided: super::flake_command::Decided,
     pub refused: bool,
     pub informed: bool,
 }
@@ -334,13 +335,14 @@ impl World {
                     self.explain((&asked.change, Readers::of(asked.internal)), why.job.as_deref(), may(Ask::Help))
                         .await?
                 }
-                Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) => Err(Refusal::new(
-                    RefusalKind::Unsupported,
-                    format!(
-                        "{} is understood, but this version does not do it yet",
-                        code(&format!("/{}", one.command.name()))
-                    ),
-                )),
+                Command::Flake(wish) => self.flake(asked, wish, may(Ask::Flake), &mut outcome).await?,
+                Command::Autoretry(wish) => {
+                    let on = wish.switch == retest_commands::Switch::On;
+                    Self::autoretry(wish, may(Ask::Autoretry { on }), &retries, &mut outcome)
+                }
+                Command::Override(wish) => {
+                    self.override_status(asked, wish, may(Ask::Override), (&retries, &mut outcome))
+                }
             };
             let lines = lines.unwrap_or_else(|refusal| {
                 outcome.refused = true;
@@ -403,7 +405,7 @@ impl World {
                 lines.push(line(
                     view.job.newest.name.as_str(),
                     Reason::WouldStart,
-                    format!("would be started: {}", item.why),
+                    format!("would be started{}: {}", series_of(wish, item), item.why),
                 ));
                 continue;
             }
@@ -488,4 +490,12 @@ impl World {
 fn refused_whole(parsed: &Parsed, refusal: &Refusal) -> Outcome {
     let title = parsed.commands.first().map_or_else(String::new, |c| title(&c.command));
     Outcome { answers: vec![(title, vec![refusal_line(refusal)])], refused: true, ..Outcome::default() }
+}
+
+/// How many runs of a job are asked for, when it is more than one.
+fn series_of(wish: &Retest, item: &StartItem) -> String {
+    match wish.times {
+        Some(times) if times > 1 && item.asked => format!(" {times} times, one run after the other"),
+        _ => String::new(),
+    }
 }

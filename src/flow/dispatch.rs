@@ -102,6 +102,9 @@ impl World {
             {
                 continue;
             }
+            if !self.may_go(&mut tx, &mut retry, now).await? {
+                continue;
+            }
             if let RetryState::Waiting(_) = retry.state
                 && let Ok(next) = retry.state.step(RetryEvent::Released)
             {
@@ -265,6 +268,9 @@ impl World {
         }
         let head = self.store.change(&first.change, i64::MAX).await?;
         if first.change.is_none() || head.is_some_and(|c| c.change.open && c.change.head == first.sha) {
+            return Ok(true);
+        }
+        if self.store.queue_entry(&first.change.repo, &first.sha).await?.is_some() {
             return Ok(true);
         }
         let mut tx = self.store.begin().await?;

@@ -49,6 +49,8 @@ enum Due {
     Looks,
     /// The next post that is due.
     Posts,
+    /// The next failure to be judged.
+    Judged,
 }
 
 type Loop = (&'static str, Pass, fn(&World) -> &Notify, Due);
@@ -57,11 +59,12 @@ impl Driver {
     /// Starts all loops.
     pub fn start(world: &Arc<World>) -> Self {
         let mut driver = Self { tasks: JoinSet::new(), stop: CancellationToken::new() };
-        let loops: [Loop; 4] = [
+        let loops: [Loop; 5] = [
             ("intake", |w| Box::pin(async move { w.intake_pass().await }), |w| &w.wake.intake, Due::Poll),
             ("dispatch", |w| Box::pin(async move { w.dispatch_pass().await }), |w| &w.wake.dispatch, Due::Starts),
             ("follow", |w| Box::pin(async move { w.follow_pass().await }), |w| &w.wake.follow, Due::Looks),
             ("report", |w| Box::pin(async move { w.report_pass().await }), |w| &w.wake.report, Due::Posts),
+            ("judge", |w| Box::pin(async move { w.judge_pass().await }), |w| &w.wake.judge, Due::Judged),
         ];
         for one in loops {
             let (world, stop) = (Arc::clone(world), driver.stop.clone());
@@ -121,6 +124,7 @@ async fn until_due(world: &World, due: Due) -> Duration {
         Due::Starts => world.store.next_start().await,
         Due::Looks => world.store.next_look().await,
         Due::Posts => world.store.next_report().await,
+        Due::Judged => world.store.next_failure().await,
     };
     let now = world.now();
     match next {
@@ -189,6 +193,8 @@ pub async fn run_until_idle(world: &Arc<World>) -> Result<usize, FlowError> {
         done += world.dispatch_pass().await?.done;
         world.tasks_done().await?;
         done += world.follow_pass().await?.done;
+        world.tasks_done().await?;
+        done += world.judge_pass().await?.done;
         world.tasks_done().await?;
         done += world.report_pass().await?.done;
         world.tasks_done().await?;

@@ -3,8 +3,8 @@
 
 use super::world::{FlowError, World};
 use crate::domain::{
-    Change, ChangeAction, CommitSha, Conclusion, ForgeEvent, JobEvent, JobObservation, JobState, Repo, Retry,
-    RetryEvent, RetryState, RunHandle, RunObservation, Timestamp,
+    Change, ChangeAction, ChangeKey, CommitSha, Conclusion, ForgeEvent, JobEvent, JobObservation, JobState, QueueEvent,
+    Repo, Retry, RetryEvent, RetryState, RunHandle, RunObservation, Timestamp,
 };
 use crate::store::{StoredDelivery, Tx};
 
@@ -28,13 +28,41 @@ impl World {
                     tx.put_repo(&push.repo).await?;
                     tx.put_branch(&push.repo.key, &push.branch, &push.sha, push.at).await?;
                 }
-                ForgeEvent::Comment(_) | ForgeEvent::Press(_) | ForgeEvent::Issue(_) | ForgeEvent::Queue(_) => {}
+                ForgeEvent::Issue(event) => {
+                    tx.put_repo(&event.repo).await?;
+                    self.take_issue(&mut tx, event, now).await?;
+                }
+                ForgeEvent::Queue(event) => {
+                    tx.put_repo(&event.repo).await?;
+                    self.take_queue(&mut tx, event, now).await?;
+                }
+                ForgeEvent::Comment(_) | ForgeEvent::Press(_) => {}
             }
             tx.done(fact.row, None).await?;
         }
         tx.commit().await?;
+        for fact in facts {
+            if let ForgeEvent::Issue(event) = &fact.event {
+                self.labels.doubt(&event.repo.key);
+            }
+        }
         self.wake.dispatch.notify_one();
         self.wake.report.notify_one();
+        Ok(())
+    }
+
+    /// Takes news of a merge queue: an entry that is gone needs no runs any more.
+    async fn take_queue(&self, tx: &mut Tx, event: &QueueEvent, now: Timestamp) -> Result<(), FlowError> {
+        tx.put_queue_entry(event).await?;
+        if self.rules.posts.always && !event.over {
+            let change = ChangeKey { repo: event.repo.key.clone(), number: event.number };
+            tx.want_report(&change, &event.sha, now.plus(self.rules.report_delay)).await?;
+        }
+        if event.over {
+            for mut retry in tx.open_retries(&event.repo.key, &event.sha).await? {
+                self.abandon(tx, &mut retry, RetryEvent::HeadGone, now).await?;
+            }
+        }
         Ok(())
     }
 
@@ -58,8 +86,19 @@ impl World {
             tx.put_revision(&change.key.repo, &change.head, at).await?;
         }
         self.confirm(&change.key);
+        if self.rules.posts.always && change.open && old.as_ref().is_none_or(|old| old.head != change.head) {
+            tx.want_report(&change.key, &change.head, self.now().plus(self.rules.report_delay)).await?;
+        }
         if action == ChangeAction::Closed {
             self.doubt_policy(&change.key.repo); // it may have been merged
+        }
+        let auto = |change: &Change| self.rules.flakes.auto(change).is_some();
+        if auto(&change) && !old.as_ref().is_some_and(auto) {
+            tx.judge_again((&change.key.repo, &change.head), None, self.now()).await?;
+            self.wake.judge.notify_one();
+        }
+        if moved || !change.open {
+            tx.drop_queue_entries(&change.key).await?;
         }
         let head = change.open.then_some(&change.head);
         let mut abandoned = false;
@@ -118,6 +157,7 @@ impl World {
             self.take_job(tx, &event.repo, &event.sha, seen, &open).await?;
         }
         if let Some(group) = &event.group_over {
+            self.want_listing(event);
             for mut retry in tx.waiting_on_group(&event.repo.key, group).await? {
                 if let Ok(next) = retry.state.step(RetryEvent::Released) {
                     retry.state = next;
@@ -141,7 +181,7 @@ impl World {
         let key = &repo.key;
         let Some((seen, runner)) = self.placed(tx, (repo, sha), seen, open).await? else { return Ok(()) };
         let seen = &seen;
-        if !tx.put_job(key, sha, seen, runner.as_ref()).await? {
+        if !self.take_run(tx, (key, sha), seen, runner.as_ref()).await? {
             return Ok(());
         }
         let mine = open.iter().find(|r| r.job == seen.name && r.scope == seen.scope);

@@ -151,7 +151,7 @@ impl World {
             needs: known.and_then(|k| k.needs),
             at: now,
         };
-        tx.put_job(&retry.change.repo, &retry.sha, &news, Some(&retry.runner)).await?;
+        self.take_run(tx, (&retry.change.repo, &retry.sha), &news, Some(&retry.runner)).await?;
         Ok(())
     }
 

@@ -28,7 +28,12 @@ impl World {
     pub(super) async fn keep(&self, asked: &Asked<'_>, outcome: Outcome) -> Result<(), FlowError> {
         let known = match &asked.view {
             // What is wrong with the policy is told once, and whether it was must be looked up.
-            Some(view) if outcome.cancel.is_empty() && outcome.approve.is_none() && asked.policy.trouble.is_none() => {
+            Some(view)
+                if outcome.cancel.is_empty()
+                    && outcome.approve.is_none()
+                    && outcome.decided.is_empty()
+                    && asked.policy.trouble.is_none() =>
+            {
                 self.keep_as_read(asked, view, &outcome).await?
             }
             _ => None,
@@ -37,6 +42,10 @@ impl World {
             Some(orders) => orders,
             None => self.keep_step_by_step(asked, &outcome).await?,
         };
+        if !outcome.decided.is_empty() {
+            self.labels.doubt(&asked.repo.key);
+            self.wake.judge.notify_one();
+        }
         self.reach(Point::Planned)?;
         if orders.is_empty() {
             self.wake.report.notify_one(); // else the dispatch does, once its call has left
@@ -109,6 +118,7 @@ impl World {
                 self.abandon(&mut tx, &mut retry, RetryEvent::CancelAsked, now).await?;
             }
         }
+        self.keep_decided(&mut tx, asked, outcome, now).await?;
         let mut answers = outcome.answers.clone();
         if let Some(trouble) = &asked.policy.trouble
             && let Some((_, lines)) = answers.last_mut()
@@ -132,6 +142,34 @@ impl World {
         self.write_down(&mut tx, asked, outcome, (&answers, started)).await?;
         tx.commit().await?;
         Ok(orders)
+    }
+
+    /// Stores what was decided beside retries.
+    async fn keep_decided(
+        &self,
+        tx: &mut Tx,
+        asked: &Asked<'_>,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) -> Result<(), FlowError> {
+        let (decided, head) = (&outcome.decided, &asked.change.head);
+        let place = (&asked.repo.key, head);
+        for issue in &decided.issues {
+            tx.put_flake_issue(place.0, issue, self.rules.flakes.counts(issue), now).await?;
+        }
+        for job in &decided.judge_again {
+            tx.judge_again(place, Some(job), now).await?;
+        }
+        if let Some(on) = decided.switch {
+            tx.put_switch(&asked.change.key, on, &asked.actor.login, now).await?;
+            if on {
+                tx.judge_again(place, None, now).await?;
+            }
+        }
+        for status in &decided.overridden {
+            tx.put_override(place, status, now).await?;
+        }
+        Ok(())
     }
 
     async fn note_request(&self, tx: &mut Tx, retry: &Retry, now: Timestamp) -> Result<(), FlowError> {
@@ -176,7 +214,7 @@ impl World {
 fn reaction_for(outcome: &Outcome, started: bool) -> Reaction {
     if started {
         Reaction::Started
-    } else if !outcome.cancel.is_empty() || outcome.approve.is_some() {
+    } else if !outcome.cancel.is_empty() || outcome.approve.is_some() || !outcome.decided.is_empty() {
         Reaction::Done
     } else if outcome.informed && !outcome.refused {
         Reaction::Seen

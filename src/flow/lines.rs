@@ -97,9 +97,6 @@ pub(super) fn cancel_lines(
     meant.iter().map(|r| line(r.job.as_str(), Reason::Cancelled, text(r).to_owned())).collect()
 }
 
-/// Commands that the grammar knows and this version does not do: they are refused by name and left out of the help.
-pub(super) const NOT_YET: [&str; 3] = ["flake", "autoretry", "override"];
-
 /// What a command asks for, in the words of rights: each way in which it may be let through.
 pub(super) fn asks_of(command: &Command) -> Vec<Ask> {
     match command {
@@ -109,11 +106,22 @@ pub(super) fn asks_of(command: &Command) -> Vec<Ask> {
         Command::OkToTest(_) => vec![Ask::OkToTest],
         // Help lists what the asker may, so every right counts.
         Command::Help(_) => {
-            vec![Ask::Help, Ask::Retest, Ask::Force, Ask::Test, Ask::Cancel { own: false }, Ask::OkToTest]
+            vec![
+                Ask::Help,
+                Ask::Retest,
+                Ask::Force,
+                Ask::Test,
+                Ask::Cancel { own: false },
+                Ask::OkToTest,
+                Ask::Flake,
+                Ask::Autoretry { on: true },
+                Ask::Override,
+            ]
         }
-        Command::Jobs(_) | Command::Why(_) | Command::Flake(_) | Command::Autoretry(_) | Command::Override(_) => {
-            vec![Ask::Help]
-        }
+        Command::Jobs(_) | Command::Why(_) => vec![Ask::Help],
+        Command::Flake(_) => vec![Ask::Flake],
+        Command::Autoretry(wish) => vec![Ask::Autoretry { on: wish.switch == retest_commands::Switch::On }],
+        Command::Override(_) => vec![Ask::Override],
     }
 }
 
@@ -125,6 +133,9 @@ fn ask_named(name: &str) -> Ask {
         // Own retries may be cancelled by everybody.
         "cancel" => Ask::Cancel { own: true },
         "ok-to-test" => Ask::OkToTest,
+        "flake" => Ask::Flake,
+        "autoretry" => Ask::Autoretry { on: false },
+        "override" => Ask::Override,
         _ => Ask::Help,
     }
 }
@@ -135,7 +146,7 @@ pub(super) fn help_lines(
     grammar: &Grammar,
     may: &dyn Fn(Ask) -> Result<Authorised, Refusal>,
 ) -> Vec<AnswerLine> {
-    let meant = |name: &str| !NOT_YET.contains(&name) && topic.is_none_or(|topic| topic == name);
+    let meant = |name: &str| topic.is_none_or(|topic| topic == name);
     let mut lines = Vec::new();
     for doc in grammar.commands().iter().filter(|doc| meant(doc.name)) {
         let mut usage = doc.usage.replacen(&format!("/{}", doc.name), &grammar.spelled(doc.name), 1);

@@ -22,6 +22,7 @@ pub struct Metrics {
     commands: Family<Labels2, Counter>,
     retries: Family<Labels2, Counter>,
     calls_failed: Family<Labels2, Counter>,
+    unasked: Family<Labels2, Counter>,
     posts: Family<Labels2, Counter>,
     open: Family<Labels2, Gauge>,
     dispatch_seconds: Histogram,
@@ -43,6 +44,7 @@ impl Metrics {
             commands: Family::default(),
             retries: Family::default(),
             calls_failed: Family::default(),
+            unasked: Family::default(),
             posts: Family::default(),
             open: Family::default(),
             dispatch_seconds: Histogram::new(BUCKETS),
@@ -53,6 +55,11 @@ impl Metrics {
         r.register("deliveries", "Webhook deliveries by forge and outcome", metrics.deliveries.clone());
         r.register("commands", "Commands by name and outcome", metrics.commands.clone());
         r.register("retries", "Retries that ended, by runner and outcome", metrics.retries.clone());
+        r.register(
+            "unasked",
+            "Retries of known flakes that nobody asked for, by runner and label",
+            metrics.unasked.clone(),
+        );
         r.register("calls_failed", "Failed outside calls by system and kind", metrics.calls_failed.clone());
         r.register(
             "posts",
@@ -89,6 +96,11 @@ impl Metrics {
     /// A retry ended.
     pub fn retry_ended(&self, runner: &str, outcome: &str) {
         self.retries.get_or_create(&vec![("runner", runner.to_owned()), ("outcome", outcome.to_owned())]).inc();
+    }
+
+    /// A known flake was retried although nobody asked.
+    pub fn unasked(&self, runner: &str, label: &str) {
+        self.unasked.get_or_create(&vec![("runner", runner.to_owned()), ("label", label.to_owned())]).inc();
     }
 
     /// An outside call failed.

@@ -29,6 +29,8 @@ impl World {
         let names = needs.iter().map(ToString::to_string).collect();
         let jobs = self.store.jobs(&retry.change.repo, &retry.sha, &JobQuery::Named(names)).await?;
         let retries = self.store.retries_of(&retry.change, &retry.sha).await?;
+        let failures = self.store.failures_of(&retry.change.repo, &retry.sha).await?;
+        let judged = |need: &JobName| failures.iter().any(|(failure, due)| *due && failure.job == *need);
         let (mut open, mut followed) = (false, false);
         for need in needs {
             let since = |r: &&Retry| r.job == *need && r.ended_at.is_none_or(|at| at >= retry.created_at);
@@ -43,12 +45,14 @@ impl World {
                     match state {
                         Some(JobState::Passed) if again => {}
                         Some(JobState::Pending | JobState::Running) if again => open = true,
+                        _ if judged(need) => open = true,
                         _ => return Ok(Needs::Failed(need.clone(), ended_as(closed))),
                     }
                 }
                 Some((_, None)) => (open, followed) = (true, true),
                 None => match state {
                     Some(JobState::Passed) => {}
+                    Some(state) if state.is_restartable() && judged(need) => open = true,
                     Some(state) if state.is_restartable() => return Ok(Needs::Failed(need.clone(), state.to_string())),
                     // Skipped so far, or not heard of: what starts it may be on its way. The deadline ends the wait.
                     Some(_) | None => open = true,

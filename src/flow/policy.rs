@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 
 use super::snapshot::AskError;
 use super::world::{FlowError, World};
-use crate::decide::{AnswerLine, FlakeRule, Reason, Style, Terms, code};
-use crate::domain::{JobName, Repo, RepoKey, Timestamp};
+use crate::decide::{AnswerLine, Reason, Style, Terms, code};
+use crate::domain::{Repo, RepoKey, Timestamp};
 use crate::ports::{CallError, FileNow, Forge};
 use crate::store::StoredPolicy;
 
@@ -28,27 +28,6 @@ const PHRASES_MAX: usize = 1_000;
 
 /// What a text means: the terms of its repository and the grammar of its comments, or all that is wrong with it.
 pub type ReadPolicy = Arc<dyn Fn(&str) -> Result<(Terms, Grammar), Vec<String>> + Send + Sync>;
-
-/// What the text of an issue, by its number, means as a flake rule; none when it describes none, or all that is wrong with it.
-pub type ReadFlakeIssue = Arc<dyn Fn(u64, &str) -> Option<Result<FlakeRule, Vec<String>>> + Send + Sync>;
-
-/// Adds a job, and a text of its log, to the rule in an issue's text, or a new rule to a text that has none.
-pub type WriteFlakeIssue = Arc<dyn Fn(&str, &JobName, Option<&str>) -> Result<String, Vec<String>> + Send + Sync>;
-
-/// How issues describe flakes, handed in by the composition root as policies are.
-#[derive(Clone)]
-pub struct FlakeIssues {
-    /// Reads the text of an issue.
-    pub read: ReadFlakeIssue,
-    /// Writes it.
-    pub write: WriteFlakeIssue,
-}
-
-impl fmt::Debug for FlakeIssues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlakeIssues").finish_non_exhaustive()
-    }
-}
 
 /// What holds while a policy cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,6 +296,12 @@ impl World {
         let copies = self.policies.copies.lock().unwrap_or_else(PoisonError::into_inner);
         let old = |copy: &Copy| copy.stale || self.now().since(copy.stored.asked_at) >= rules.refresh * STALE_AFTER;
         copies.get(repo).is_none_or(old)
+    }
+
+    /// What held in a repository when it was last needed; asks nobody.
+    pub(super) fn last_policy(&self, repo: &RepoKey) -> Arc<InForce> {
+        let copies = self.policies.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.get(repo).map_or_else(|| self.operators_rules(), |copy| Arc::clone(&copy.in_force))
     }
 
     /// How the bot speaks in a repository; asks nobody.

@@ -7,10 +7,13 @@ use std::sync::Arc;
 
 use super::points::Point;
 use super::world::{FlowError, Progress, World};
-use crate::decide::{Readers, ReportView, aggregate, check_run, has_news, job_statuses, render};
-use crate::domain::{Change, Repo, Retry};
+use crate::decide::{
+    Beside, CleanBefore, FlakeNote, Overridden, Readers, ReportView, Whole, aggregate, check_run, has_news,
+    job_statuses, render, unclean,
+};
+use crate::domain::{Change, Repo, Retry, Timestamp};
 use crate::ports::{CallError, CheckPost, Forge, PostedStatus, ReportPost};
-use crate::store::{DueReaction, PostKind, Unreported};
+use crate::store::{DueReaction, FailedRun, JobQuery, PostKind, Unreported};
 
 /// Things looked at per pass.
 const BATCH: u32 = 100;
@@ -26,6 +29,27 @@ const REACTION_TRIES_MAX: u32 = 6;
 struct PostedCheck {
     id: Option<u64>,
     post: CheckPost,
+}
+
+/// What is posted of a revision, beside the retries themselves.
+struct Scene {
+    retries: Vec<Retry>,
+    flakes: Vec<FlakeNote>,
+    undecided: u32,
+    overridden: Vec<Overridden>,
+    unclean: Option<String>,
+    whole: Option<Whole>,
+}
+
+impl Scene {
+    fn beside(&self) -> Beside<'_> {
+        Beside {
+            undecided: self.undecided,
+            overridden: &self.overridden,
+            unclean: self.unclean.as_deref(),
+            whole: self.whole,
+        }
+    }
 }
 
 impl World {
@@ -80,7 +104,12 @@ impl World {
         let (Some(forge), Some(repo), Some(change)) = (forge, repo, change) else {
             return Ok(self.store.reported(wanted).await?);
         };
-        let result = self.post_all(forge.as_ref(), &repo, &change.change, wanted).await?;
+        let change = match change.change.head == wanted.sha {
+            true => change.change,
+            // A merge queue's commit has a pipeline of its own.
+            false => self.queued(&repo.key, &wanted.sha).await?.unwrap_or(change.change),
+        };
+        let result = self.post_all(forge.as_ref(), &repo, &change, wanted).await?;
         match result {
             Ok(()) => self.store.reported(wanted).await?,
             Err(error) => {
@@ -103,18 +132,62 @@ impl World {
         change: &Change,
         wanted: &Unreported,
     ) -> Result<Result<(), CallError>, FlowError> {
-        let retries = self.store.retries_of(&wanted.change, &wanted.sha).await?;
+        let scene = self.scene_of(forge, repo, change, wanted).await?;
         let style = self.style(&repo.key);
         let (mut statuses, mut check, mut report) = (Ok(()), Ok(()), Ok(()));
         if style.statuses {
-            statuses = self.post_statuses(forge, repo, change, (wanted, &retries)).await?;
-            check = self.post_check(forge, repo, wanted, &retries).await?;
+            statuses = self.post_statuses(forge, repo, change, (wanted, &scene)).await?;
+            check = self.post_check(forge, repo, wanted, &scene).await?;
         }
-        if self.rules.reports && style.comment && change.head == wanted.sha {
-            report = self.post_report(forge, repo, change, (&retries, style.quiet)).await?;
+        let queued = self.store.queue_entry(&repo.key, &wanted.sha).await?.is_some();
+        if self.rules.reports && style.comment && change.head == wanted.sha && !queued {
+            report = self.post_report(forge, repo, change, (&scene, style.quiet)).await?;
         }
         // One refusal does not stop the others; one that passes is what is told, so that it is tried again.
         Ok(first_passing(first_passing(statuses, check), report))
+    }
+
+    /// Everything that is told of a revision.
+    async fn scene_of(
+        &self,
+        forge: &dyn Forge,
+        repo: &Repo,
+        change: &Change,
+        wanted: &Unreported,
+    ) -> Result<Scene, FlowError> {
+        let place = (&repo.key, &wanted.sha);
+        let retries = self.store.retries_of(&wanted.change, &wanted.sha).await?;
+        let failures = self.store.failures_of(place.0, place.1).await?;
+        let open = |failure: &FailedRun| {
+            retries.iter().any(|r| r.job == failure.job && r.scope == failure.scope && r.state.is_open())
+        };
+        let mut undecided = 0;
+        for (failure, due) in &failures {
+            let judged = *due && change.open && failure.passed_at.is_none() && !open(failure);
+            undecided += u32::from(judged && self.may_be_retried(change, failure).await?);
+        }
+        let clean = self.last_policy(&repo.key).terms.autoretry.clean;
+        let mut jobs = Vec::new();
+        if self.rules.posts.always || (clean == CleanBefore::Full && !retries.is_empty()) {
+            jobs = self.store.jobs(place.0, place.1, &JobQuery::All).await?;
+        }
+        let whole = match self.rules.posts.always && !jobs.is_empty() {
+            true => {
+                let mut required = self.required_names(forge, repo, change).await.unwrap_or_default();
+                required.retain(|name| *name != self.rules.posts.aggregate); // it is what is made of the others
+                Some(Whole::of(&jobs, &required))
+            }
+            false => None,
+        };
+        let last: Option<Timestamp> = failures.iter().map(|(failure, _)| failure.at).max();
+        Ok(Scene {
+            flakes: notes(&failures, open),
+            undecided,
+            overridden: self.store.overridden(place.0, place.1).await?,
+            unclean: unclean(clean, &retries, &jobs, last),
+            whole,
+            retries,
+        })
     }
 
     async fn post_statuses(
@@ -122,11 +195,11 @@ impl World {
         forge: &dyn Forge,
         repo: &Repo,
         change: &Change,
-        (wanted, retries): (&Unreported, &[Retry]),
+        (wanted, scene): (&Unreported, &Scene),
     ) -> Result<Result<(), CallError>, FlowError> {
         let unreported = |r: &Retry| self.runner(&r.runner).is_none_or(|e| !e.runner.abilities().reported_by_forge);
-        let mut posts = job_statuses(retries, unreported);
-        posts.extend(aggregate(retries, &self.rules.posts));
+        let mut posts = job_statuses(&scene.retries, &scene.overridden, unreported);
+        posts.extend(aggregate(&scene.retries, &self.rules.posts, &scene.beside()));
         let posted: Vec<(String, PostedStatus)> = self.store.posted(&repo.key, &wanted.sha, PostKind::Status).await?;
         let mut result = Ok(());
         for post in posts {
@@ -151,9 +224,11 @@ impl World {
         forge: &dyn Forge,
         repo: &Repo,
         wanted: &Unreported,
-        retries: &[Retry],
+        scene: &Scene,
     ) -> Result<Result<(), CallError>, FlowError> {
-        let Some(post) = check_run(retries, &self.rules.posts, &wanted.sha) else { return Ok(Ok(())) };
+        let Some(post) = check_run(&scene.retries, &self.rules.posts, &scene.beside(), &wanted.sha) else {
+            return Ok(Ok(()));
+        };
         let posted: Vec<(String, PostedCheck)> = self.store.posted(&repo.key, &wanted.sha, PostKind::Check).await?;
         let known = posted.into_iter().find(|(name, _)| *name == post.name).map(|(_, old)| old);
         if known.as_ref().is_some_and(|old| old.post == post) {
@@ -176,18 +251,20 @@ impl World {
         forge: &dyn Forge,
         repo: &Repo,
         change: &Change,
-        (retries, quiet): (&[Retry], bool),
+        (scene, quiet): (&Scene, bool),
     ) -> Result<Result<(), CallError>, FlowError> {
+        let (retries, flakes) = (scene.retries.as_slice(), scene.flakes.as_slice());
         let answers = self.store.answers(&change.key, ANSWERS_MAX).await?;
         let mut result = Ok(());
         for readers in Readers::ALL {
             let (known, text) = self.store.report(&change.key, readers).await?;
             let for_them = answers.iter().any(|a| readers.may_read(a.internal))
-                || retries.iter().any(|r| readers.may_read(r.internal));
-            if known.is_none() && (!for_them || (quiet && !has_news(readers, retries, &answers))) {
+                || retries.iter().any(|r| readers.may_read(r.internal))
+                || (readers == Readers::Everybody && !flakes.is_empty());
+            if known.is_none() && (!for_them || (quiet && flakes.is_empty() && !has_news(readers, retries, &answers))) {
                 continue; // nothing was ever told them here, and nothing need be
             }
-            let body = render(&ReportView { sha: &change.head, retries, answers: &answers, readers });
+            let body = render(&ReportView { sha: &change.head, retries, answers: &answers, flakes, readers });
             if text.as_deref() == Some(body.as_str()) {
                 continue;
             }
@@ -213,4 +290,21 @@ fn first_passing(first: Result<(), CallError>, second: Result<(), CallError>) ->
         (Err(first), _) => Err(first),
         (Ok(()), second) => second,
     }
+}
+
+/// What is told of failures with a known flake behind them: the newest of each job, unless a retry tells of it.
+fn notes(failures: &[(FailedRun, bool)], open: impl Fn(&FailedRun) -> bool) -> Vec<FlakeNote> {
+    let mut newest: Vec<&(FailedRun, bool)> = Vec::new();
+    for one in failures {
+        match newest.iter_mut().find(|(f, _)| f.job == one.0.job && f.scope == one.0.scope) {
+            Some(slot) => *slot = one,
+            None => newest.push(one),
+        }
+    }
+    let told = newest.into_iter().filter(|(failure, _)| failure.passed_at.is_none() && !open(failure));
+    let note = |(failure, held): &(FailedRun, bool)| {
+        let verdict = failure.verdict.clone().filter(|verdict| verdict != super::judge::RETRIED)?;
+        Some(FlakeNote { job: failure.job.clone(), evidence: failure.evidence.clone()?, verdict, held: *held })
+    };
+    told.filter_map(note).collect()
 }

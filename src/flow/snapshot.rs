@@ -150,7 +150,7 @@ impl World {
                 }
             }
         }
-        let news = tx.put_job(repo, sha, &seen, runner).await?;
+        let news = self.take_run(tx, (repo, sha), &seen, runner).await?;
         tx.put_job_facts(repo, sha, job).await?;
         Ok(news)
     }
@@ -263,7 +263,12 @@ impl World {
     }
 
     /// The names of the jobs without which nothing enters the base branch: those last told, asked for again by and by.
-    async fn required_names(&self, forge: &dyn Forge, repo: &Repo, change: &Change) -> Result<Vec<String>, AskError> {
+    pub(super) async fn required_names(
+        &self,
+        forge: &dyn Forge,
+        repo: &Repo,
+        change: &Change,
+    ) -> Result<Vec<String>, AskError> {
         let now = self.now();
         let known = self.store.required(&repo.key, &change.base_ref).await?;
         match known {

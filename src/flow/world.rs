@@ -12,10 +12,11 @@ use tokio::sync::Notify;
 
 use super::metrics::Metrics;
 use super::points::{Point, StopAt, Stopped};
-use super::policy::{FlakeIssues, Phrases, Policies, PolicyRules};
-use crate::decide::{AutoretryRules, Declared, Declares, Limits, Posts, Rights, Terms};
+use super::policy::{Phrases, Policies, PolicyRules};
+use crate::decide::{Declared, Declares, Limits, Posts, Rights, Terms};
 use crate::domain::{
-    ChangeKey, DispatchKey, ForgeName, Job, JobName, JobObservation, Origin, Repo, RunnerName, Timestamp,
+    ChangeKey, CommitSha, DispatchKey, ForgeName, Job, JobName, JobObservation, Origin, Repo, RepoKey, RunnerName,
+    Timestamp,
 };
 use crate::ports::{Clock, Forge, Runner, RunnerKind};
 use crate::store::{Store, StoreError};
@@ -76,12 +77,10 @@ pub struct Rules {
     pub retention: Duration,
     /// How often missed comments are looked for.
     pub catch_up_every: Duration,
+    /// What is decided about retries that nobody asked for.
+    pub flakes: super::labels::FlakeRules,
     /// Job descriptions that clients of the API may start by name.
     pub templates: Vec<super::template::RunTemplate>,
-    /// Retries that nobody asks for, and the operator's flake rules.
-    pub autoretry: AutoretryRules,
-    /// How issues describe flakes.
-    pub flake_issues: FlakeIssues,
 }
 
 /// A configured runner with its limits.
@@ -145,6 +144,8 @@ pub struct Wake {
     pub follow: Notify,
     /// Something may be reported.
     pub report: Notify,
+    /// A failure may be judged.
+    pub judge: Notify,
 }
 
 /// Everything a loop needs.
@@ -173,6 +174,9 @@ pub struct World {
     pub wake: Wake,
     pub(super) people: super::people::People,
     pub(super) policies: Policies,
+    pub(super) labels: super::labels::Labels,
+    /// Heads whose jobs are to be listed: the forge does not tell of all of them.
+    pub(super) listings: Mutex<HashSet<(RepoKey, CommitSha)>>,
     pub(super) in_flight: Mutex<HashSet<DispatchKey>>,
     pub(super) confirmed: Mutex<HashSet<ChangeKey>>,
     pub(super) handed_over: Mutex<Vec<super::dispatch::Order>>,
@@ -225,6 +229,8 @@ impl World {
             clock,
             people: super::people::People::default(),
             policies,
+            labels: super::labels::Labels::default(),
+            listings: Mutex::default(),
             in_flight: Mutex::default(),
             confirmed: Mutex::default(),
             handed_over: Mutex::default(),

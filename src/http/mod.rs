@@ -88,6 +88,9 @@ async fn ready(State(http): State<Http>) -> Response {
     if http.draining.load(Ordering::SeqCst) {
         return (StatusCode::SERVICE_UNAVAILABLE, "going down\n").into_response();
     }
+    if http.world.store.takes_nothing() && http.world.store.write_something().await.is_err() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the store takes nothing: is the disk full?\n").into_response();
+    }
     match http.world.store.ping().await {
         Ok(()) => "ready\n".into_response(),
         Err(error) => {

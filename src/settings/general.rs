@@ -167,6 +167,8 @@ pub struct RepositoryPolicy {
 pub struct Status {
     /// Its name on the forge.
     pub aggregate_context: String,
+    /// Whether it tells of all jobs of every head.
+    pub always: bool,
     /// Where it links to.
     pub target_url: Option<Url>,
 }
@@ -376,6 +378,7 @@ pub(super) fn policy(check: &mut Check<'_>, raw: &raw::Policy) -> RepositoryPoli
 pub(super) fn status(check: &mut Check<'_>, raw: &raw::Status) -> Status {
     Status {
         aggregate_context: check.words("status.aggregate_context", &raw.aggregate_context, 100),
+        always: raw.always,
         target_url: raw.target_url.as_ref().and_then(|url| check.address("status.target_url", url)),
     }
 }

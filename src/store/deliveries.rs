@@ -1,5 +1,8 @@
 //! Deliveries: stored before they are answered, each happening once, in groups that share one commit.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{QueryBuilder, Sqlite};
 use tokio::sync::{mpsc, oneshot};
@@ -112,19 +115,27 @@ const WAITING: &str = "WITH RECURSIVE lanes (lane) AS ( \
 
 /// The one writer of deliveries.
 #[derive(Clone, Debug)]
-pub(super) struct Group(mpsc::Sender<Waiting>);
+pub(super) struct Group(mpsc::Sender<Waiting>, Arc<AtomicBool>);
 
 impl Group {
     pub(super) fn start(line: Lines, batch_max: usize) -> Self {
         let (sender, mut receiver) = mpsc::channel::<Waiting>(WAITING_MAX);
+        let failing: Arc<AtomicBool> = Arc::default();
+        let told = Arc::clone(&failing);
         tokio::spawn(async move {
             let mut batch = Vec::new();
             while receiver.recv_many(&mut batch, batch_max.clamp(1, ROWS_MAX)).await > 0 {
                 let result = write(&line, &batch).await;
+                told.store(result.is_err(), Ordering::Release);
                 answer(batch.drain(..), result);
             }
         });
-        Self(sender)
+        Self(sender, failing)
+    }
+
+    /// Writing works again.
+    pub(super) fn heal(&self) {
+        self.1.store(false, Ordering::Release);
     }
 
     /// Waits until everything handed over so far is on the disk.
@@ -191,13 +202,18 @@ fn answer(batch: impl Iterator<Item = Waiting>, result: Result<Vec<Option<i64>>>
         Err(error) => {
             tracing::error!(%error, "deliveries could not be stored; the forge is told so");
             for waiting in batch {
-                waiting.done.send(Err(StoreError::Closed)).ok();
+                waiting.done.send(Err(StoreError::Refused)).ok();
             }
         }
     }
 }
 
 impl Store {
+    /// Whether the last deliveries could not be stored: the disk is full, or the file cannot be written.
+    pub fn takes_nothing(&self) -> bool {
+        self.group.1.load(Ordering::Acquire)
+    }
+
     /// Stores a delivery durably: when this returns `Stored`, it survives a power cut.
     ///
     /// # Errors
@@ -330,7 +346,7 @@ impl Store {
     /// # Errors
     /// When the database is not there.
     pub async fn forget_before(&self, before: Timestamp) -> Result<u64> {
-        const TEXTS: [&str; 11] = [
+        const TEXTS: [&str; 14] = [
             "DELETE FROM requests WHERE at < $1",
             // Numbers rise with time, so the first young row ends the search, and an index by age is not needed. The newest
             // delivery stays, so that no number is given twice.
@@ -343,6 +359,9 @@ impl Store {
             "DELETE FROM audit WHERE id < coalesce( \
                 (SELECT id FROM audit WHERE at >= $1 ORDER BY id LIMIT 1), (SELECT max(id) + 1 FROM audit))",
             "DELETE FROM policies_told WHERE at < $1",
+            "DELETE FROM failures WHERE at < $1 AND due_at IS NULL",
+            "DELETE FROM overrides WHERE at < $1",
+            "DELETE FROM queue_entries WHERE at < $1",
             "DELETE FROM statuses WHERE at < $1",
             "DELETE FROM heads WHERE (forge, repo, number) IN \
                 (SELECT forge, repo, number FROM changes WHERE updated_at < $1 AND open = 0)",

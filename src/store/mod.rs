@@ -7,6 +7,8 @@
 
 mod answers;
 mod deliveries;
+mod failures;
+mod issues;
 mod line;
 mod lock;
 mod policies;
@@ -28,6 +30,8 @@ use thiserror::Error;
 
 pub use answers::{AuditEntry, DueReaction, PostKind, Unreported};
 pub use deliveries::{Accepted, NewDelivery, StoredDelivery, WaitingDeliveries};
+pub use failures::{FailedRun, UnaskedCount};
+pub use issues::FlakeIssue;
 pub use lock::Lock;
 pub use policies::StoredPolicy;
 pub use record::{JobQuery, StoredChange};
@@ -61,6 +65,9 @@ pub enum StoreError {
         /// What is wrong with it.
         error: String,
     },
+    /// The database took nothing of a batch of deliveries; the log has its words.
+    #[error("the database did not take it")]
+    Refused,
     /// The writer has stopped: the program is going down.
     #[error("the store is closed")]
     Closed,
@@ -131,6 +138,16 @@ impl Store {
     /// Whether no transaction has written anything since the one that made this version, not even half of it.
     pub fn is_still(&self, version: u64) -> bool {
         self.version.begun() == version
+    }
+
+    /// Writes something that does not matter, to see whether that works again.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn write_something(&self) -> Result<()> {
+        self.set_meta("tried", "").await?;
+        self.group.heal();
+        Ok(())
     }
 
     /// Whether the database answers.

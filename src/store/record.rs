@@ -496,7 +496,8 @@ const PUT_JOB: &str = "INSERT INTO jobs (forge, repo, sha, name, scope, folded, 
     progress = excluded.progress, order1 = excluded.order1, order2 = excluded.order2, run = excluded.run, \
     grp = coalesce(excluded.grp, jobs.grp), origin = excluded.origin, cause = excluded.cause, \
     url = coalesce(excluded.url, CASE WHEN (excluded.order1, excluded.order2) = (jobs.order1, jobs.order2) THEN jobs.url END), \
-    flags = excluded.flags, needs = coalesce(excluded.needs, jobs.needs), at = excluded.at, \
+    flags = excluded.flags, needs = coalesce(excluded.needs, jobs.needs), \
+    at = CASE WHEN (excluded.order1, excluded.order2) = (jobs.order1, jobs.order2) AND excluded.state = jobs.state THEN jobs.at ELSE excluded.at END, \
     runner = coalesce(excluded.runner, jobs.runner), \
     runs = jobs.runs + CASE WHEN (excluded.order1, excluded.order2) = (jobs.order1, jobs.order2) THEN 0 ELSE 1 END \
     WHERE (excluded.order1, excluded.order2) > (jobs.order1, jobs.order2) \

@@ -162,13 +162,13 @@ impl Store {
 }
 
 const NEW_RETRY: &str = "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, \
-    due_at, made_at, data, asker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15)";
+    due_at, made_at, data, asker, label) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15, $16)";
 
 const NEW_RETRY_UNLESS: &str = "INSERT INTO retries (key, forge, repo, number, sha, job, scope, runner, state, open, owner, grp, \
-    due_at, made_at, data, asker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15) \
+    due_at, made_at, data, asker, label) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, $10, $11, $12, $13, $14, $15, $16) \
     ON CONFLICT DO NOTHING RETURNING id";
 
-fn new_values(retry: &Retry, owner: Option<&str>) -> Result<[Value; 15]> {
+fn new_values(retry: &Retry, owner: Option<&str>) -> Result<[Value; 16]> {
     Ok([
         retry.key.as_str().into(),
         retry.change.repo.forge.as_str().into(),
@@ -185,6 +185,7 @@ fn new_values(retry: &Retry, owner: Option<&str>) -> Result<[Value; 15]> {
         retry.created_at.ms().into(),
         to_json("retry", retry)?.into(),
         db(retry.asker.id).into(),
+        retry.unasked.as_ref().map(|unasked| unasked.evidence.label.as_str()).into(),
     ])
 }
 
@@ -270,13 +271,15 @@ impl Tx {
         rows.iter().map(retry_from).collect()
     }
 
-    /// The open retries of a change that are not about `head`; all of them when there is no head any more.
+    /// The open retries of a change that are not about `head`; all of them when there is no head any more. Those of a merge
+    /// queue's commits end with their entry.
     ///
     /// # Errors
     /// When the database is not there.
     pub async fn open_elsewhere(&mut self, change: &ChangeKey, head: Option<&CommitSha>) -> Result<Vec<Retry>> {
         let rows: Vec<Row> = sqlx::query_as(
-            "SELECT id, data, owner FROM retries WHERE forge = $1 AND repo = $2 AND number = $3 AND sha <> $4 AND open = 1",
+            "SELECT id, data, owner FROM retries WHERE forge = $1 AND repo = $2 AND number = $3 AND sha <> $4 AND open = 1 \
+             AND sha NOT IN (SELECT sha FROM queue_entries q WHERE q.forge = $1 AND q.repo = $2 AND q.number = $3)",
         )
         .bind(change.repo.forge.as_str())
         .bind(db(change.repo.id))

@@ -15,7 +15,8 @@ type Span = (&'static str, &'static str, &'static str, Figure);
 
 fn spans(limits: &Limits) -> [Span; 5] {
     let (change, asker) = ("retries_of_change", "retries_of_asker");
-    let of_change = "forge = $1 AND repo = $2 AND number = $3";
+    // Retries that nobody asked for have budgets of their own; where machines are spared, all of them count.
+    let of_change = "label IS NULL AND forge = $1 AND repo = $2 AND number = $3";
     let (of_asker, of_repo) = ("forge = $1 AND asker = $5", "forge = $1 AND repo = $2");
     [
         (of_change, change, "$6", limits.change_hour),

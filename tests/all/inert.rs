@@ -11,13 +11,14 @@ use proptest::prelude::*;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use regex::Regex;
 use retest_bot::decide::{
-    Answer, AnswerLine, Ask, Asker, JobView, Limits, Posts, Readers, ReportView, Rights, RunnerFacts, Snapshot,
-    Standalone, Used, Verb, Wish, authorise, check_run, code, job_list, job_statuses, plain_words, plan, recorded,
-    render,
+    Answer, AnswerLine, Ask, Asker, Beside, FlakeNote, IssueView, JobView, Limits, Posts, Rate, Readers, ReportView,
+    Rights, RunnerFacts, Snapshot, Standalone, Used, Verb, Wish, authorise, check_run, code, issue_comment, job_list,
+    job_statuses, plain_words, plan, recorded, render,
 };
 use retest_bot::domain::{
-    Actor, Change, ChangeKey, CommitSha, Conclusion, DispatchKey, Job, JobName, JobObservation, JobState, Origin,
-    RepoKey, Retry, RetryId, RetryState, Role, RunHandle, RunOrder, RunRef, RunnerName, Timestamp, WaitOn,
+    Actor, Change, ChangeKey, CommitSha, Conclusion, DispatchKey, Evidence, Job, JobName, JobObservation, JobState,
+    LabelOrigin, Origin, RepoKey, Retry, RetryId, RetryState, Role, RunHandle, RunOrder, RunRef, RunnerName, Seen,
+    Timestamp, Unasked, WaitOn,
 };
 use retest_commands::{Command, Grammar, parse};
 
@@ -233,6 +234,20 @@ fn retry(job: &str, text: &str, state: RetryState) -> Retry {
     }
 }
 
+fn evidence(text: &str) -> Evidence {
+    let seen = Seen::Log { line: 7, cut: true, excerpt: text.to_owned() };
+    Evidence { label: text.to_owned(), origin: LabelOrigin::Operator, seen }
+}
+
+fn note(job: &str, text: &str) -> FlakeNote {
+    FlakeNote {
+        job: JobName::new(job),
+        evidence: evidence(text),
+        verdict: code(text),
+        held: text.len().is_multiple_of(2),
+    }
+}
+
 /// The answers that the planner gives to a comment that names hostile jobs, asks for hostile fields, and more.
 fn answers(names: &[String], text: &str) -> Vec<Answer> {
     let snapshot = snapshot(names, text);
@@ -291,16 +306,35 @@ proptest! {
         ];
         let retries: Vec<Retry> =
             names.iter().zip(states.into_iter().cycle()).map(|(name, state)| retry(name, &text, state)).collect();
+        let by_itself = Unasked { evidence: evidence(&text), number: 1, of: 2 };
+        let more = names.iter().map(|name| format!("{name}-2")).map(|name| {
+            let state = RetryState::Waiting(WaitOn::Until(Timestamp::default()));
+            Retry { unasked: Some(by_itself.clone()), ..retry(&name, &text, state) }
+        });
+        let retries: Vec<Retry> = retries.into_iter().chain(more).collect();
         let head = change(&text).head;
         let answers = answers(&names, &text);
-        let report = render(&ReportView { sha: &head, retries: &retries, answers: &answers, readers: Readers::Everybody });
+        let flakes: Vec<FlakeNote> = names.iter().map(|name| note(name, &text)).collect();
+        let everybody = Readers::Everybody;
+        let report = render(&ReportView { sha: &head, retries: &retries, answers: &answers, flakes: &flakes, readers: everybody });
         prop_assert_eq!(foreign(&report, &[RUN, &text]), Vec::<String>::new(), "{}", report);
-        let posts = Posts { aggregate: "retest".into(), target_url: None };
-        let check = check_run(&retries, &posts, &head).expect("a check run");
+        let posts = Posts { aggregate: "retest".into(), target_url: None, always: false };
+        let check = check_run(&retries, &posts, &Beside::default(), &head).expect("a check run");
         prop_assert_eq!(foreign(&check.summary, &[RUN, &text]), Vec::<String>::new(), "{}", check.summary);
-        for post in job_statuses(&retries, |_| true) {
+        for post in job_statuses(&retries, &[], |_| true) {
             prop_assert!(!post.description.contains(['\n', '@', '<']), "{:?}", post.description);
         }
+        let comment = issue_comment(&IssueView {
+            label: "#12",
+            rule: Some(Err(&names)),
+            hits: Rate::new(1, 3),
+            passed_later: 1,
+            last: Some((Timestamp::default(), JobName::new(&text), head)),
+            unseen_too_long: None,
+            marker: "<!-- retest-bot:flake -->",
+        });
+        let (_, comment) = comment.split_once('\n').expect("our hidden marker stands first");
+        prop_assert_eq!(foreign(comment, &[RUN, &text]), Vec::<String>::new(), "{}", comment);
     }
 }
 

@@ -351,8 +351,6 @@ A command stands on a line of its own, in your own words: not in code, quotes, H
 blanks and a full stop at the end are forgiven. `/retest lava-x86`, `@bot retest lava-x86` and `/retest@bot lava-x86` mean the same
 where `commands.mention` or the bot's login has that name. What is nearly a command runs nothing and gets one hint;
 other bots' commands are passed over. [reasons.md](reasons.md) explains the words of the answers.
-
-Understood, but refused as `unsupported` by this version: `/flake`, `/autoretry` and `/override`.
 ";
 
 /// The document from the grammar.

@@ -46,23 +46,22 @@ fn a_policy_with_a_rule_that_fits_everything_cannot_be_used() {
 
 #[test]
 fn job_and_text_are_added_to_an_issue_and_read_back() {
-    let issues = issues();
     let job = JobName::from("build / test [x]");
-    let fresh = (issues.write)("It hangs.", &job, Some("hang (5 s)")).expect("written");
-    let rule = (issues.read)(7, &fresh).expect("a block").expect("sound");
+    let fresh = extend_issue("It hangs.", job.as_str(), Some("hang (5 s)")).expect("written");
+    let rule = read_issue(7, &fresh).expect("a block").expect("sound");
     assert!(fresh.starts_with("It hangs.\n") && rule.jobs[0].fits(&job), "{fresh}");
     assert_eq!(rule.log, [r"hang \(5 s\)"]);
 
     let second = JobName::from("lava-x86");
     let more =
-        (issues.write)(&format!("{fresh}\nSeen often.\n"), &second, Some("usb reset of board")).expect("written");
-    let rule = (issues.read)(7, &more).expect("a block").expect("sound");
+        extend_issue(&format!("{fresh}\nSeen often.\n"), second.as_str(), Some("usb reset of board")).expect("written");
+    let rule = read_issue(7, &more).expect("a block").expect("sound");
     assert!(more.ends_with("\nSeen often.\n"), "{more}");
     assert!([&job, &second].iter().all(|job| rule.jobs.iter().any(|which| which.fits(job))), "{more}");
     assert_eq!(rule.log, [r"hang \(5 s\)", "usb reset of board"]);
-    let again = (issues.write)(&more, &second, Some("usb reset of board")).expect("written");
+    let again = extend_issue(&more, second.as_str(), Some("usb reset of board")).expect("written");
     assert_eq!(again, more, "what is there is not added twice");
-    assert!((issues.write)(&issue("jobs = 1\n"), &job, None).is_err(), "a broken block is not overwritten");
+    assert!(extend_issue(&issue("jobs = 1\n"), job.as_str(), None).is_err(), "a broken block is not overwritten");
 }
 
 #[test]

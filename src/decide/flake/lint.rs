@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::log::compile;
@@ -101,10 +102,16 @@ impl fmt::Display for RuleFault {
     }
 }
 
-/// How many ordinary lines hold this text, in any letter case.
+/// The same in small letters.
+static ORDINARY_LOWER: LazyLock<String> = LazyLock::new(|| ORDINARY.to_ascii_lowercase());
+
+/// How many ordinary lines hold this text, in any letter case; `needle` is in small letters.
 pub(super) fn in_ordinary_lines(needle: &[u8]) -> usize {
-    let holds = |line: &&str| line.as_bytes().windows(needle.len().max(1)).any(|w| w.eq_ignore_ascii_case(needle));
-    ORDINARY.lines().filter(holds).count()
+    let Ok(needle) = std::str::from_utf8(needle) else { return 0 };
+    if !ORDINARY_LOWER.contains(needle) {
+        return 0;
+    }
+    ORDINARY_LOWER.lines().filter(|line| line.contains(needle)).count()
 }
 
 /// Labels that were given twice in one place: a fault for each but the first.

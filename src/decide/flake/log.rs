@@ -7,7 +7,8 @@
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use regex::bytes::{Regex, RegexBuilder};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 
 use super::lint::in_ordinary_lines;
 use super::mask::{excerpt, masked};
@@ -19,6 +20,13 @@ const PIECE_BYTES: usize = 8 * 1024;
 const OVERLAP_BYTES: usize = 1024;
 /// Largest compiled pattern in bytes, against repetitions of repetitions.
 const PATTERN_BYTES_MAX: usize = 512 * 1024;
+
+/// How much more it counts that ordinary lines hold a text than that other patterns do.
+const SHARED_WEIGHT: usize = 1_000;
+/// How many times the size of a log may be tried on patterns; a log that is made so that every line nearly fits many is given up.
+const TRIED_TIMES_MAX: usize = 8;
+/// What may be tried in any case, in bytes.
+const TRIED_BYTES_MIN: usize = 1024 * 1024;
 
 /// Compiles a pattern as all of this module means it: ASCII classes unless `(?u)` is written.
 ///
@@ -56,9 +64,22 @@ pub(super) struct LogPatterns {
 impl LogPatterns {
     /// Compiles patterns, each with the number of its rule, below `rules`. What cannot be used is left out: the lint has told of it.
     pub fn new<'p>(sources: impl Iterator<Item = (usize, &'p str)>, rules: usize) -> Self {
+        let sources: Vec<(usize, &str)> = sources.filter(|(rule, _)| *rule < rules).collect();
+        // A text that many patterns share makes a line dear; so one that is a pattern's own is preferred, if it is as rare.
+        let asked: RefCell<HashMap<Vec<u8>, usize>> = RefCell::default();
+        let ask = |needle: &[u8]| {
+            *asked.borrow_mut().entry(needle.to_vec()).or_default() += 1;
+            0
+        };
+        for (_, source) in &sources {
+            needles(source, ask);
+        }
+        let asked = asked.into_inner();
+        let shared = |needle: &[u8]| asked.get(needle).copied().unwrap_or_default();
+        let rarity = |needle: &[u8]| in_ordinary_lines(needle) * SHARED_WEIGHT + shared(needle).min(SHARED_WEIGHT - 1);
         let (mut patterns, mut users) = (Vec::new(), BTreeMap::<Vec<u8>, Vec<usize>>::new());
-        for (rule, source) in sources.filter(|(rule, _)| *rule < rules) {
-            let (Ok(regex), Some(own)) = (compile(source), needles(source, in_ordinary_lines)) else { continue };
+        for (rule, source) in sources {
+            let (Ok(regex), Some(own)) = (compile(source), needles(source, rarity)) else { continue };
             for needle in own {
                 users.entry(needle).or_default().push(patterns.len());
             }
@@ -74,7 +95,8 @@ impl LogPatterns {
         Self { patterns, words, users: users.into_values().collect() }
     }
 
-    /// The first line that each of the `open` rules matches, in the order of the rules.
+    /// The first line that each of the `open` rules matches, in the order of the rules. Work is bounded: where lines nearly fit many
+    /// patterns again and again, the rest of the log is not looked at.
     pub fn first_lines(&self, text: &str, mut open: Vec<bool>) -> Vec<(usize, Line)> {
         let mut found: BTreeMap<usize, Line> = BTreeMap::new();
         let mut left = open.iter().filter(|open| **open).count();
@@ -82,6 +104,7 @@ impl LogPatterns {
         let mut cursor = Cursor::new(text);
         // Where the piece begins on which a pattern was tried last.
         let mut tried = vec![usize::MAX; self.patterns.len()];
+        let mut work = text.len().saturating_mul(TRIED_TIMES_MAX).max(TRIED_BYTES_MIN);
         for hit in words.find_overlapping_iter(text) {
             let users = self.users.get(hit.pattern().as_usize()).map(Vec::as_slice).unwrap_or_default();
             for &user in users {
@@ -92,6 +115,7 @@ impl LogPatterns {
                     continue;
                 }
                 let line = said(piece.text);
+                work = work.saturating_sub(line.len());
                 if let Some(at) = pattern.regex.find(line.as_bytes()) {
                     let shown = &pattern.regex;
                     found.insert(
@@ -102,7 +126,7 @@ impl LogPatterns {
                     left -= 1;
                 }
             }
-            if left == 0 {
+            if left == 0 || work == 0 {
                 break;
             }
         }
@@ -253,6 +277,26 @@ mod tests {
             assert_eq!(found.first().map(|f| f.1), Some(2), "{before}");
             assert!(found.first().is_some_and(|f| f.2.chars().count() <= 200 && f.2.contains("needle")), "{before}");
         }
+    }
+
+    #[test]
+    fn a_text_of_a_patterns_own_is_preferred_to_one_that_is_shared() {
+        let patterns =
+            ["device descriptor read .* bus 7", "device descriptor read .* bus 8", "device descriptor read .* hub"];
+        let compiled = LogPatterns::new(patterns.into_iter().enumerate(), 3);
+        assert_eq!(compiled.users, [vec![0], vec![1], vec![2]], "no text is looked for by two");
+        let found = find(&patterns, "device descriptor read on bus 8\ndevice descriptor read on hub\n");
+        assert_eq!(found.iter().map(|f| (f.0, f.1)).collect::<Vec<_>>(), [(1, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn a_log_of_near_misses_is_given_up() {
+        let patterns: Vec<String> = (1..201).map(|n| format!("needle [a-c]{{{n}}}x")).collect();
+        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+        let near_miss = format!("needle {}\n", "z".repeat(200));
+        let text = format!("{}needle abcabcax\n", near_miss.repeat(150));
+        assert!(find(&patterns, &text).is_empty(), "what comes after is not found");
+        assert_eq!(find(&patterns, &format!("needle abcabcax\n{text}")).len(), 1, "what comes before is");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod mask;
 mod needles;
 mod rate;
 mod rules;
+mod tell;
 mod terms;
 
 pub use breaker::{Breaker, BreakerRule, Health, Probe};
@@ -19,4 +20,5 @@ pub use lint::{RuleFault, lint, unknown_jobs};
 pub use mask::masked;
 pub use rate::Rate;
 pub use rules::{Failure, FlakeRule, Match, RuleSet, is_user_error};
+pub use tell::{IssueView, evidence_text, issue_comment};
 pub use terms::{AutoretryRules, AutoretryTerms, CleanBefore};

@@ -180,7 +180,7 @@ fn what_cannot_be_restarted_says_why() {
     gone.standalone = Standalone::of(&gone.job, None, &HashMap::new());
     let table = [
         (chained, Reason::NotStandalone, "chained behind `build`"),
-        (used, Reason::AttemptsUsed, "retried 3 times"),
+        (used, Reason::AttemptsUsed, "ran 4 times on this head, and 3 is the most"),
         (foreign, Reason::Unmanaged, "not managed here"),
         (gone, Reason::Expired, "inputs are gone"),
     ];

@@ -19,8 +19,8 @@ fn rule(name: &str) -> JobRule {
         required: None,
         platform: None,
         groups: vec![],
-        auto_retry: None,
         aliases: vec![],
+        auto_retry: None,
         terms: JobTerms::default(),
     }
 }

@@ -316,13 +316,16 @@ impl Default for Policy {
 pub struct Status {
     /// Its name on the forge; merge rules may require it.
     pub aggregate_context: String,
+    /// Whether it is posted on every head with jobs, and tells of them all, and not only where something was retried: merge rules and
+    /// merge queues can then require it in place of the single jobs, and wait while a known flake is retried.
+    pub always: bool,
     /// Where it links to. Without it: our page of the change, if `server.public_url` is set.
     pub target_url: Option<String>,
 }
 
 impl Default for Status {
     fn default() -> Self {
-        Self { aggregate_context: "retest".into(), target_url: None }
+        Self { aggregate_context: "retest".into(), always: false, target_url: None }
     }
 }
 

@@ -10,7 +10,7 @@ fn an_unknown_key_is_refused_with_the_nearest_or_with_its_own_section() {
         ("[server]\nlisen = \"x\"", "server.lisen", "did you mean `listen`?"),
         ("[serverr]\nlisten = \"x\"", "serverr", "did you mean `server`?"),
         ("[server]\nretention = \"3d\"", "server.retention", "that key belongs to [store]"),
-        ("[status]\nzzzz = 1", "status.zzzz", "the keys known here are `aggregate_context`, `target_url`"),
+        ("[status]\nzzzz = 1", "status.zzzz", "the keys known here are `aggregate_context`, `always`, `target_url`"),
         (
             "[limits]\nretries-per-actor-per-hour = 1",
             "limits.retries-per-actor-per-hour",

@@ -127,6 +127,7 @@ CREATE TABLE retries (
     due_at BIGINT  NOT NULL,
     made_at BIGINT NOT NULL,
     asker  BIGINT  NOT NULL,
+    label  TEXT,
     data   TEXT    NOT NULL
 );
 CREATE UNIQUE INDEX retries_one_open ON retries (forge, repo, sha, job, scope) WHERE open = 1;
@@ -136,6 +137,110 @@ CREATE INDEX retries_of_group ON retries (forge, repo, grp) WHERE open = 1 AND g
 CREATE INDEX retries_of_asker ON retries (forge, asker, made_at);
 CREATE INDEX retries_of_change ON retries (forge, repo, number, made_at);
 CREATE INDEX retries_of_runner ON retries (runner, made_at);
+
+-- Runs that ended badly: to be judged while due_at is set, and counted from afterwards. passed_at: the same job passed
+-- on the same head later, so that the failure told nothing of the change.
+CREATE TABLE failures (
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    forge  TEXT    NOT NULL,
+    repo   BIGINT  NOT NULL,
+    sha    TEXT    NOT NULL,
+    job    TEXT    NOT NULL,
+    scope  TEXT    NOT NULL,
+    run    TEXT    NOT NULL,
+    runner TEXT,
+    state  TEXT    NOT NULL,
+    cause  TEXT,
+    at     BIGINT  NOT NULL,
+    due_at BIGINT,
+    tries  INTEGER NOT NULL DEFAULT 0,
+    label    TEXT,
+    evidence TEXT,
+    verdict  TEXT,
+    passed_at BIGINT
+);
+CREATE UNIQUE INDEX failures_once ON failures (forge, repo, sha, job, scope, run);
+CREATE INDEX failures_due ON failures (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX failures_of_runner ON failures (runner, at);
+CREATE INDEX failures_of_job ON failures (forge, repo, job, at);
+CREATE INDEX failures_age ON failures (at);
+CREATE INDEX failures_passed ON failures (passed_at) WHERE passed_at IS NOT NULL;
+
+-- Jobs that were proposed for a label, so that it is done once.
+CREATE TABLE proposals (
+    forge TEXT   NOT NULL,
+    repo  BIGINT NOT NULL,
+    job   TEXT   NOT NULL,
+    at    BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, job)
+);
+
+-- Issues that label flakes, as they were told last; told: what our comment on it says.
+CREATE TABLE flake_issues (
+    forge    TEXT    NOT NULL,
+    repo     BIGINT  NOT NULL,
+    number   BIGINT  NOT NULL,
+    open     INTEGER NOT NULL,
+    data     TEXT    NOT NULL,
+    comment  BIGINT,
+    told     TEXT,
+    due_at   BIGINT,
+    tries    INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (forge, repo, number)
+);
+CREATE INDEX flake_issues_due ON flake_issues (due_at) WHERE due_at IS NOT NULL;
+
+-- When the issues of a repository were last listed.
+CREATE TABLE issue_lists (
+    forge    TEXT   NOT NULL,
+    repo     BIGINT NOT NULL,
+    asked_at BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo)
+);
+
+-- What people decided about retries of a change that nobody asked for.
+CREATE TABLE switches (
+    forge  TEXT    NOT NULL,
+    repo   BIGINT  NOT NULL,
+    number BIGINT  NOT NULL,
+    on_    INTEGER NOT NULL,
+    actor  TEXT    NOT NULL,
+    at     BIGINT  NOT NULL,
+    PRIMARY KEY (forge, repo, number)
+);
+
+-- Statuses of ours that a person set to success.
+CREATE TABLE overrides (
+    forge   TEXT   NOT NULL,
+    repo    BIGINT NOT NULL,
+    sha     TEXT   NOT NULL,
+    context TEXT   NOT NULL,
+    actor   TEXT   NOT NULL,
+    reason  TEXT   NOT NULL,
+    at      BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, sha, context)
+);
+CREATE INDEX overrides_age ON overrides (at);
+
+-- Runners whose unasked retries are held back. probe: the key of the retry that tries whether one has recovered.
+CREATE TABLE breakers (
+    runner TEXT PRIMARY KEY,
+    data   TEXT   NOT NULL,
+    probe  TEXT,
+    at     BIGINT NOT NULL
+);
+
+-- Commits that a merge queue has tested at present.
+CREATE TABLE queue_entries (
+    forge    TEXT   NOT NULL,
+    repo     BIGINT NOT NULL,
+    sha      TEXT   NOT NULL,
+    number   BIGINT NOT NULL,
+    base_ref TEXT   NOT NULL,
+    at       BIGINT NOT NULL,
+    PRIMARY KEY (forge, repo, sha)
+);
+CREATE INDEX queue_entries_of_change ON queue_entries (forge, repo, number);
 
 CREATE TABLE cancellations (
     retry  BIGINT PRIMARY KEY,

@@ -217,3 +217,21 @@ async fn the_end_of_a_log_is_read_without_our_credentials() {
     let download = requests.last().expect("the download");
     assert!(!download.path.ends_with("/logs") && !download.headers.contains_key("authorization"), "{}", download.path);
 }
+
+#[tokio::test]
+async fn each_run_of_a_job_keeps_its_own_log_from_failure_to_success() {
+    let (site, run) = with_run(&[("unit", "")]).await;
+    site.sandbox.job_log(run, "unit", "usb 1-1: device descriptor read/64, error -110\n");
+    site.sandbox.lose_job(run, "unit");
+    let order = order(&site, run, &["unit"], false);
+    let first = order.jobs.iter().find_map(|job| job.source_run.clone()).expect("a run");
+    let first = RunHandle { id: first.to_string(), order: RunOrder(run as i64, 1), url: None };
+    let second = start(&site, &order).await;
+    site.sandbox.job_log(run, "unit", "all well\n");
+    site.sandbox.finish_job(run, "unit", "success");
+    let log = async |handle: &RunHandle| site.runner.log_tail(&site.repo, handle, 1_000).await.expect("a log").text;
+    assert!(log(&first).await.contains("error -110"), "known by the run that a webhook told");
+    assert_eq!(log(&second).await.trim(), "all well");
+    let seen = site.runner.observe(&site.repo, &JobName::new("unit"), &second).await.expect("observed");
+    assert_eq!(seen.state, JobState::Passed);
+}

@@ -224,3 +224,21 @@ async fn a_pipeline_in_a_fork_is_told_and_refused_with_the_reason() {
     assert!(text.contains("runs in the fork"), "{text}");
     assert_eq!(house.retries(), 0);
 }
+
+#[tokio::test]
+async fn each_run_of_a_job_keeps_its_own_log_and_cause_from_failure_to_success() {
+    let house = house().await;
+    let pipeline = house.pipeline(vec![plain("unit")]);
+    house.sandbox.job_log(pipeline, "unit", "usb 1-1: device descriptor read/64, error -110\n");
+    house.sandbox.finish_job(pipeline, "unit", "failed", Some("runner_system_failure"));
+    let failed = house.job("unit").await;
+    assert_eq!((failed.state, failed.cause.as_deref()), (JobState::Infrastructure, Some("runner_system_failure")));
+    let first = RunHandle { id: failed.run.to_string(), order: failed.order, url: None };
+    let second = house.retry(&failed).await;
+    house.sandbox.job_log(pipeline, "unit", "all well\n");
+    house.sandbox.finish_job(pipeline, "unit", "success", None);
+    let log = async |handle: &RunHandle| house.runner.log_tail(&house.repo, handle, 1_000).await.expect("a log").text;
+    assert!(log(&first).await.contains("error -110"));
+    assert_eq!(log(&second).await.trim(), "all well");
+    assert_eq!(house.observe(&second).await.state, JobState::Passed);
+}

@@ -1,6 +1,7 @@
 //! Stories of a LAVA lab whose results reach the forge only as statuses: claims about joining, restarting, following.
 
 mod doubts;
+mod flakes;
 mod log;
 mod retests;
 

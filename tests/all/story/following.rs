@@ -153,6 +153,7 @@ async fn one_command_costs_one_permission_read_one_dispatch_one_status_and_one_r
     stage.comment("tom", "/retest unit").await;
     stage.end_native(group, "unit", false);
     stage.settle().await;
+    stage.pass_s(16).await; // the failure is judged
     stage.pass_s(3_600).await;
     stage.forge().forget_requests();
     stage.comment("tom", "/retest unit").await;

@@ -5,6 +5,8 @@ mod acts;
 mod answers;
 mod chains;
 mod crashes;
+mod flake_words;
+mod flakes;
 mod following;
 mod github_only;
 mod gitlab_only;

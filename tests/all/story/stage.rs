@@ -92,9 +92,9 @@ impl Stage {
                 };
                 let forge = GitHubSandbox::start(options).await.expect("a sandbox");
                 forge.add_repo(REPO);
-                for (login, role) in
-                    [("maya", "maintain"), ("wil", "write"), ("tom", "triage"), ("ann", "read"), ("sam", "read")]
-                {
+                let people =
+                    [("maya", "maintain"), ("wil", "write"), ("tom", "triage"), ("ann", "read"), ("sam", "read")];
+                for (login, role) in people.into_iter().chain([(github::TOKEN_LOGIN, "write")]) {
                     forge.set_role(REPO, login, role);
                 }
                 Sandbox::GitHub(forge)
