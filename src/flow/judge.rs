@@ -268,7 +268,7 @@ impl World {
         let Some(runner) = &failure.runner else { return Ok(()) };
         let (now, change) = (self.now(), &found.change);
         let place = (&scene.repo, &failure.sha, &scene.policy.terms);
-        let views = self.views(place, vec![found.job.clone()], &found.retries).await;
+        let views = self.views(place, (vec![found.job.clone()], None), &found.retries).await;
         let view = match views {
             Ok(mut views) => views.pop(),
             Err(AskError::Flow(error)) => return Err(error),
