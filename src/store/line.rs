@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
@@ -17,6 +18,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// What a statement gives back: an end for each statement of a text, and rows before it.
 pub(super) type Answers = Vec<Either<SqliteQueryResult, SqliteRow>>;
+
+/// How long an open connection is waited for before another one is opened.
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// Some connections with the same options, opened when they are first needed.
 #[derive(Clone, Debug)]
@@ -55,6 +59,33 @@ impl Held {
     }
 }
 
+impl Inner {
+    /// The place of a connection that nobody uses, else of the first that becomes free. Open ones are preferred, and of
+    /// these the first: what they have read lately is still in their memory.
+    async fn slot(&self) -> Result<OwnedMutexGuard<Option<SqliteConnection>>, Error> {
+        let (mut busy, mut unopened) = (None, None);
+        for slot in &self.slots {
+            match Arc::clone(slot).try_lock_owned() {
+                Ok(guard) if guard.is_some() => return Ok(guard),
+                Ok(_) => unopened = unopened.or(Some(slot)),
+                Err(_) => busy = busy.or(Some(slot)),
+            }
+        }
+        let Some(unopened) = unopened else {
+            let at = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len().max(1);
+            let slot = self.slots.get(at).ok_or(Error::PoolClosed)?;
+            return Ok(Arc::clone(slot).lock_owned().await);
+        };
+        // Most questions take less time than opening another connection, which then stays with its thread and its memory.
+        if let Some(busy) = busy
+            && let Ok(guard) = tokio::time::timeout(PATIENCE, Arc::clone(busy).lock_owned()).await
+        {
+            return Ok(guard);
+        }
+        Ok(Arc::clone(unopened).lock_owned().await)
+    }
+}
+
 impl Lines {
     /// So many connections at most.
     pub fn new(options: SqliteConnectOptions, count: usize) -> Self {
@@ -68,16 +99,7 @@ impl Lines {
     /// When the file cannot be opened, or the store is closed.
     pub async fn hold(&self) -> Result<Held, Error> {
         let inner = &self.0;
-        // The first ones are preferred: what they have read lately is still in their memory.
-        let free = inner.slots.iter().find_map(|slot| Arc::clone(slot).try_lock_owned().ok());
-        let mut guard = match free {
-            Some(guard) => guard,
-            None => {
-                let at = inner.next.fetch_add(1, Ordering::Relaxed) % inner.slots.len().max(1);
-                let slot = inner.slots.get(at).ok_or(Error::PoolClosed)?;
-                Arc::clone(slot).lock_owned().await
-            }
-        };
+        let mut guard = inner.slot().await?;
         if inner.closed.load(Ordering::Acquire) {
             return Err(Error::PoolClosed);
         }
@@ -170,5 +192,37 @@ impl<'c> Executor<'c> for &'c Lines {
         'c: 'e,
     {
         Box::pin(async move { self.hold().await?.connection()?.prepare_with(sql, parameters).await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(lines: &Lines) -> usize {
+        lines.0.slots.iter().filter(|slot| slot.try_lock().map_or(true, |slot| slot.is_some())).count()
+    }
+
+    #[tokio::test]
+    async fn another_connection_is_opened_only_while_the_open_ones_are_busy() {
+        let lines = Lines::new(SqliteConnectOptions::new().in_memory(true), 3);
+        for _ in 0..4 {
+            lines
+                .hold()
+                .await
+                .expect("a connection")
+                .connection()
+                .expect("open")
+                .execute("SELECT 1")
+                .await
+                .expect("run");
+        }
+        assert_eq!(open(&lines), 1, "one after the other needs one");
+        let first = lines.hold().await.expect("a connection");
+        let second = lines.hold().await.expect("another, since the first is not given back");
+        assert_eq!(open(&lines), 2);
+        drop((first, second));
+        lines.hold().await.expect("a free one");
+        assert_eq!(open(&lines), 2, "what is open is used first");
     }
 }
