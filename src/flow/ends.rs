@@ -6,7 +6,6 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::snapshot::AskError;
 use super::world::{FlowError, World};
 use crate::domain::{ChangeKey, CommitSha, JobEvent, JobObservation, JobState, RepoKey, RunnerName};
 use crate::store::Tx;
@@ -93,15 +92,19 @@ impl World {
         else {
             return Ok(());
         };
-        match self.list_record(forge.as_ref(), &repo, &change).await {
-            Ok(_) => Ok(()),
-            Err(AskError::Flow(error)) => Err(error),
-            Err(AskError::Call(error)) => {
+        let jobs = match forge.list_jobs(&repo, &change).await {
+            Ok(jobs) => jobs,
+            Err(error) => {
                 tracing::warn!(repository = %repo.full_name, %error, "the statuses of others could not be listed");
                 self.count_failure(forge.name().as_str(), &error);
-                Ok(())
+                return Ok(());
             }
-        }
+        };
+        // The record is not complete by that: the next status is as silent as these were.
+        let event = JobEvent { repo, sha: sha.clone(), jobs, group_over: None };
+        let mut tx = self.store.begin().await?;
+        self.take_jobs(&mut tx, &event, self.now()).await?;
+        Ok(tx.commit().await?)
     }
 
     /// When a failure is to be judged; none when nothing could come of it.

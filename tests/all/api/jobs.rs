@@ -117,6 +117,7 @@ async fn every_described_route_is_there_and_answers_nobody_without_a_token() {
     found.sort();
     let all = [
         "delete /api/v1/retries/{id}",
+        "get /api/v1/flakes",
         "get /api/v1/retries",
         "get /api/v1/retries/{id}",
         "get /api/v1/revisions/{forge}/{repo}/{sha}/jobs",
