@@ -177,7 +177,11 @@ impl Input<'_> {
                 Selector::Url(url) => (url.len(), URL_BYTES_MAX),
                 other => (other.to_text().len(), NAME_BYTES_MAX),
             };
-            if length == 0 || length > max {
+            if length == 0 {
+                let hint = "a name is empty; HTML within one is not read";
+                return Err(Fault::new(MistakeKind::BadValue, "\"\"", hint));
+            }
+            if length > max {
                 return Err(Fault::new(MistakeKind::BadValue, &word.text, format!("a name has 1 to {max} bytes")));
             }
             words.push(selector);

@@ -135,9 +135,12 @@ fn begins(line: &str, words: &[&str]) -> bool {
     })
 }
 
-/// A date or an address, then a word for writing, then a colon.
+/// A date or an address, then a word for writing, then a colon. A day of the week is a date where the line begins as mail
+/// programs begin it.
 fn is_attribution(line: &str) -> bool {
-    line.len() <= 500 && ends_with_wrote(line) && (line.contains('@') || line.chars().any(|c| c.is_ascii_digit()))
+    let begins = ["On ", "Am ", "Le ", "El ", "Il ", "Op ", "Em "].iter().any(|word| line.starts_with(word));
+    let dated = line.contains('@') || line.chars().any(|c| c.is_ascii_digit()) || (begins && line.contains(','));
+    line.len() <= 500 && ends_with_wrote(line) && dated
 }
 
 /// Ends with a colon and has a word for writing among its last words: German and Dutch put the name after it.
@@ -161,6 +164,7 @@ mod tests {
     fn attributions_are_known_in_many_languages() {
         for line in [
             "On Tue, 3 Jun 2025 at 09:12, ci-bot <notifications@example.com> wrote:",
+            "On Monday, Bob wrote:",
             "Am 03.06.2025 um 09:12 schrieb ci-bot:",
             "Le mar. 3 juin 2025 à 09:12, ci-bot <n@example.com> a écrit :",
             "El mar, 3 jun 2025 a las 9:12, ci-bot (<n@example.com>) escribió:",

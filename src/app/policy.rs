@@ -57,6 +57,7 @@ pub(super) fn limits(limits: &settings::Limits) -> Limits {
     let some = |max: Option<u32>| max.map_or(Figure::NONE, Figure::operator);
     Limits {
         jobs_per_command: Figure::operator(limits.jobs_per_command_max),
+        times: Figure::operator(limits.times_max),
         job_and_head: Figure::operator(limits.retries_per_job_and_head),
         cooldown_s: Figure::operator(whole_seconds(limits.cooldown)),
         change_hour: Figure::operator(limits.retries_per_change_per_hour),

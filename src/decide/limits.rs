@@ -49,11 +49,13 @@ impl Figure {
     }
 }
 
-/// What may be started at most. All but `jobs_per_command` are lifted for the exempt role.
+/// What may be started at most. All but `jobs_per_command` and `times` are lifted for the exempt role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Jobs that one command may start.
     pub jobs_per_command: Figure,
+    /// Runs of one job that are asked for at once.
+    pub times: Figure,
     /// Retries of one job on one head.
     pub job_and_head: Figure,
     /// Time from one retry of a job on a head to the next, in seconds.
@@ -78,6 +80,7 @@ impl Limits {
     /// No limit at all.
     pub const NONE: Self = Self {
         jobs_per_command: Figure::NONE,
+        times: Figure::NONE,
         job_and_head: Figure::NONE,
         cooldown_s: Figure::operator(0),
         change_hour: Figure::NONE,
@@ -95,6 +98,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             jobs_per_command: Figure::operator(100),
+            times: Figure::operator(10),
             job_and_head: Figure::operator(10),
             change_hour: Figure::operator(200),
             change_day: Figure::operator(1_000),
@@ -194,6 +198,14 @@ pub(super) fn reached(
             "one command starts at most {} jobs ({}); give another command for this one",
             jobs.max,
             named("jobs_per_command_max", jobs)
+        );
+        return Some((Reason::TooMany, text));
+    }
+    if let Some(asked) = new.iter().map(|one| one.runs).max().filter(|runs| *runs > limits.times.max) {
+        let (max, key) = (limits.times.max, named("times_max", limits.times));
+        let text = format!(
+            "{} asks for more runs at once than the {max} that the operator allows ({key})",
+            code(&format!("times={asked}"))
         );
         return Some((Reason::TooMany, text));
     }

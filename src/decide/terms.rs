@@ -397,6 +397,7 @@ fn limits_of(operator: &Limits, policy: &PolicyLimits, may_loosen: bool) -> Limi
     };
     Limits {
         jobs_per_command: figure(operator.jobs_per_command, policy.jobs_per_command),
+        times: operator.times,
         job_and_head: figure(operator.job_and_head, policy.job_and_head),
         cooldown_s,
         change_hour: figure(operator.change_hour, policy.change_hour),

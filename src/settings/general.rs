@@ -16,6 +16,8 @@ use url::Url;
 pub const COMMANDS: [&str; 10] =
     ["retest", "test", "cancel", "help", "jobs", "why", "ok-to-test", "flake", "autoretry", "override"];
 
+/// Most runs that `times=` takes: the limit of the grammar.
+const TIMES_MAX: u64 = 50;
 /// Largest figure of a limit over a span.
 pub(super) const RETRIES_MAX: u64 = 1_000_000;
 
@@ -143,7 +145,9 @@ pub struct Limits {
     pub retries_per_runner_per_day: Option<u32>,
     /// Jobs one command may start.
     pub jobs_per_command_max: u32,
-    /// From this role on only `jobs_per_command_max` holds; none when nobody is exempt.
+    /// Runs of one job that `times=` may ask for at once.
+    pub times_max: u32,
+    /// From this role on only the two above hold; none when nobody is exempt.
     pub exempt_role: Option<Role>,
 }
 
@@ -348,6 +352,7 @@ pub(super) fn limits(check: &mut Check<'_>, raw: &raw::Limits) -> Limits {
             .retries_per_runner_per_day
             .map(|max| within("retries_per_runner_per_day", max, RETRIES_MAX)),
         jobs_per_command_max: within("jobs_per_command_max", raw.jobs_per_command_max, 100_000),
+        times_max: within("times_max", raw.times_max, TIMES_MAX),
         cooldown: check.duration("limits.cooldown", &raw.cooldown, Duration::ZERO..=DAY).unwrap_or_default(),
         exempt_role: raw.exempt_role,
     }

@@ -46,7 +46,7 @@ pub(super) fn summary(settings: &Settings) -> String {
     let some = |max: Option<u32>| max.map_or("any".to_owned(), |max| max.to_string());
     lines.push(format!(
         "limits: {} retries per job and head, a pause of {}, per change {} an hour and {} a day, per person {} and {}, {} per \
-         repository and day, {} per runner and day, {} jobs per command, exempt {}",
+         repository and day, {} per runner and day, {} jobs per command, {} runs of one at once, exempt {}",
         limits.retries_per_job_and_head,
         time(limits.cooldown),
         limits.retries_per_change_per_hour,
@@ -56,6 +56,7 @@ pub(super) fn summary(settings: &Settings) -> String {
         some(limits.retries_per_repository_per_day),
         some(limits.retries_per_runner_per_day),
         limits.jobs_per_command_max,
+        limits.times_max,
         limits.exempt_role.map_or("nobody".to_owned(), |role| role.to_string())
     ));
     let policy = &settings.policy;

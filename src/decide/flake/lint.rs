@@ -342,7 +342,7 @@ mod tests {
             "fail",
             ".*error.*",
             r"\berror\b",
-            "[eE]rror",
+            "(?i)error",
             "timeout",
             "timed out",
             "exit code",

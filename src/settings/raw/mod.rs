@@ -261,7 +261,10 @@ pub struct Limits {
     pub retries_per_runner_per_day: Option<u64>,
     /// Jobs one command may start; more are left, each with that reason.
     pub jobs_per_command_max: u64,
-    /// From this role on none of these limits holds but `jobs_per_command_max`. Without it: nobody is exempt.
+    /// Runs of one job that `times=` may ask for at once, 50 at most. They count once against `retries_per_job_and_head` and a runner's
+    /// `attempts_max`, and each against the limits of an hour and a day.
+    pub times_max: u64,
+    /// From this role on none of these limits holds but `jobs_per_command_max` and `times_max`. Without it: nobody is exempt.
     pub exempt_role: Option<Role>,
 }
 
@@ -277,6 +280,7 @@ impl Default for Limits {
             retries_per_repository_per_day: None,
             retries_per_runner_per_day: None,
             jobs_per_command_max: 100,
+            times_max: 10,
             exempt_role: None,
         }
     }

@@ -136,3 +136,21 @@ fn a_runners_limit_counts_its_own_jobs_only() {
     snapshot.jobs[1].job.runner = Some("ci".into());
     assert_eq!(as_role(&snapshot, Role::Write).start.len(), 1);
 }
+
+#[test]
+fn more_runs_at_once_than_the_operator_allows_are_refused_whoever_asks() {
+    let mut snapshot = two_failed();
+    snapshot.limits.times = Figure::operator(3);
+    snapshot.limits.exempt = Some(Role::Write);
+    let (selection, overrides) = (names(&[Selector::Name("a".into())]), BTreeMap::new());
+    for (times, starts) in [(3, 1), (4, 0)] {
+        let (verb, force, with_needs) = (Verb::Retest, false, false);
+        let wish = Wish { verb, selection: &selection, force, with_needs, times, overrides: &overrides };
+        let plan = plan(&snapshot, &wish, &proof());
+        assert_eq!(plan.start.len(), starts, "{times}: {plan:?}");
+        if starts == 0 {
+            assert_eq!(plan.leave[0].reason, Reason::TooMany);
+            assert!(plan.leave[0].text.contains("`limits.times_max`"), "{}", plan.leave[0].text);
+        }
+    }
+}
